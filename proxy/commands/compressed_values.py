@@ -116,6 +116,9 @@ _COMPARING = frozenset({b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"})
 """Options of SET that compare the plain value."""
 _REPLY_NEEDS = {"SET": b"GET", "HRANDFIELD": b"WITHVALUES"}
 """The option without which a reply has no values."""
+OPTIONS = {"SET": (3, frozenset({(b"Gg", b"Ee"), (b"Ii", b"Ff")}))}
+"""The first argument that may be an option, and the first two bytes of all options with which the command replies with
+a value or is refused: without them, it does neither."""
 _REPLY_LACKS = {"HSCAN": b"NOVALUES"}
 """The option with which it has none."""
 _COMPRESSED_TYPES = frozenset({"string", "hash"})
@@ -127,6 +130,16 @@ def decision_of(spec: Spec) -> Decision | None:
     if found is None and spec.id and (not spec.may_have_keys or _is_about_others(spec)):
         return UNTOUCHED
     return found
+
+
+def values_in_every_reply(spec: Spec) -> ReplyValues:
+    """Where values stand in the replies to all requests of this command; NONE if that depends on the request, or there
+    are none."""
+    decision = decision_of(spec)
+    if not isinstance(decision, Touches) or spec.name in _REPLY_NEEDS or spec.name in _REPLY_LACKS:
+        return ReplyValues.NONE
+    one_key = len(spec.key_specs) == 1 and (spec.key_specs[0].find, spec.key_specs[0].last) == ("range", 0)
+    return decision.reply if one_key else ReplyValues.NONE
 
 
 def values_in_reply(command: Command, touches: Touches) -> ReplyValues | str:

@@ -39,7 +39,7 @@ class PlainReply:
     have True in it, which repeats: elements of a long array have the places of a short one in turn.
     """
 
-    __slots__ = ("_budget", "_form", "_mask", "_takes", "_version")
+    __slots__ = ("_budget", "_form", "_mask", "_takes", "_version", "opening")
 
     def __init__(
         self,
@@ -53,6 +53,8 @@ class PlainReply:
         self._budget = PlainBudget() if budget is None else budget
         self._takes = takes
         self._form = form
+        self.opening = MAGIC if form is ReplyValues.ONE else b""
+        """A string that begins otherwise passes as it is; empty if that is not so."""
         self._version = version
         self._mask = mask
 

@@ -43,7 +43,7 @@ from proxy.policy.decision import (
 )
 from proxy.policy.key_claims import ClaimingRules
 from proxy.policy.key_owners import KeyOwners
-from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
+from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy, put_edits
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import counting_parts, effective_mode, is_active, parts_for_everybody
 from proxy.policy.script_call_rules import introduce
@@ -125,9 +125,9 @@ class CompiledPolicy:
         self.lowered: Mapping[int, tuple[Hit, ...]] = {}
 
     def run(self, lowered: LoweredPolicy) -> None:
-        """Use this plan from now on. ``lower`` has made it for the same policy, commands and ``plan_inputs``. Of the
-        clients of a tenant, many commands are judged."""
-        if self.app in self.policy.tenants.apps:
+        """Use this plan from now on. ``lower`` has made it for the same policy, commands and ``plan_inputs``."""
+        put_edits(lowered.plan, self.table, self.steps)
+        if self.app in self.policy.tenants.apps:  # many of their commands are judged
             lowered.plan.keep_to_tenant(bytes(goes_at_once(spec.name) for spec in self.table.specs))
         self.plan, self.lowered = lowered.plan, lowered.hits
 

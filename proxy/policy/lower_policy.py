@@ -72,6 +72,15 @@ def lower_policy(
     return LoweredPolicy(plan, hits)
 
 
+def put_edits(plan: Plan, table: Table, steps: Sequence[Step]) -> None:
+    """Give the plan, which another process may have made of these steps, their edits of replies."""
+    if not plan.reply_programs:
+        return
+    for spec in table.specs:
+        for program in plan.reply_editors(spec.id):
+            program.edit = steps[program.place].rule.edit_of_replies(spec)
+
+
 def _lower_command(spec: Spec, touching: TouchingSteps, token_sets: Mapping[int, int]) -> Lowering:
     lowering = Lowering(spec)
     steps, i = touching.of(spec), 0

@@ -17,9 +17,11 @@ from typing import Any, TypeAlias, cast
 
 from proxy.hotpath.plan.appending import Appending, StatedNumber
 from proxy.hotpath.plan.automaton import Automaton
+from proxy.hotpath.plan.key_checks import KeyProgram
 from proxy.hotpath.plan.name_checks import NameProgram
 from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.replica_reads import ReplicaReads, ReplicaTerms
+from proxy.hotpath.plan.reply_edits import ReplyProgram
 from proxy.hotpath.plan.request_edit import RequestEdit
 from proxy.hotpath.plan.schema_checks import EntryProgram
 from proxy.hotpath.plan.value_checks import ValueProgram
@@ -35,6 +37,8 @@ _COLUMNS = {
     "error_of": "H",
     "entry_program_of": "H",
     "value_program_of": "H",
+    "key_programs_of": "H",
+    "reply_programs_of": "H",
     "edits_by_entry_of": "H",
     "token_sets_of": "H",
     "most_bytes": "q",
@@ -83,6 +87,13 @@ class _Values:
 
 
 @dataclass(frozen=True, slots=True)
+class _Keys:
+    names: int
+    size: int
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Appending:
     argc: int
     added: int
@@ -119,6 +130,8 @@ class _Plan:
     errors: tuple[bytes, ...]
     entry_programs: tuple[int, ...]
     value_programs: tuple[int, ...]
+    key_programs: tuple[tuple[int, ...], ...]
+    reply_programs: tuple[tuple[tuple[int, int], ...], ...]
     edits_by_entry: tuple[int, ...]
     token_sets: tuple[bytes, ...]
     spends: bool
@@ -127,7 +140,9 @@ class _Plan:
     hits: tuple[tuple[int, tuple[Hit, ...]], ...]
 
 
-Part: TypeAlias = bytes | _Automaton | _Names | _Entries | _Values | _Appending | _Edit | _Edits | _ReplicaReads | _Plan
+Part: TypeAlias = (
+    bytes | _Automaton | _Names | _Entries | _Values | _Keys | _Appending | _Edit | _Edits | _ReplicaReads | _Plan
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +174,8 @@ class PlanTables:
                 tuple(plan.errors),
                 tuple(map(self._entries, plan.entry_programs)),
                 tuple(map(self._values, plan.value_programs)),
+                tuple(tuple(map(self._keys, programs)) for programs in plan.key_programs),
+                tuple(tuple((self._names(each.names), each.place) for each in its) for its in plan.reply_programs),
                 tuple(map(self._edits, plan.edits_by_entry)),
                 tuple(plan.token_sets),
                 plan.spends,
@@ -220,6 +237,10 @@ class PlanTables:
     def _values(self, program: ValueProgram) -> int:
         return self._number(_Values(program.first, program.step, program.firsts, program.seconds))
 
+    def _keys(self, program: KeyProgram) -> int:
+        values = tuple(map(self._values, program.values))
+        return self._number(_Keys(self._names(program.names), program.size, values))
+
     def _replica_reads(self, reads: ReplicaReads | None) -> int:
         if reads is None:
             return _NONE
@@ -256,8 +277,9 @@ class PlanTables:
 class PlanReader:
     """Makes the plans of one policy, whose schema has the automaton `owners`, from parts of another process.
 
-    Plans share the objects of equal parts. What changes there is used for one request (the owner of its key), or may be
-    anybody's (the turn of a TTL). The counters of a plan are its own.
+    Plans share the objects of equal parts, but for edits of replies, which are of one command. What changes there is
+    used for one request (the owner of its key), or may be anybody's (the turn of a TTL). The counters of a plan are its
+    own.
     """
 
     def __init__(self, owners: Automaton) -> None:
@@ -287,6 +309,10 @@ class PlanReader:
         plan.errors = list(part.errors)
         plan.entry_programs = [self._make(each) for each in part.entry_programs]
         plan.value_programs = [self._make(each) for each in part.value_programs]
+        plan.key_programs = [[self._make(each) for each in programs] for programs in part.key_programs]
+        plan.reply_programs = [
+            [ReplyProgram(self._make(names), place) for names, place in programs] for programs in part.reply_programs
+        ]
         plan.edits_by_entry = [self._make(each) for each in part.edits_by_entry]
         plan.token_sets = list(part.token_sets)
         plan.spends = part.spends
@@ -327,6 +353,8 @@ class PlanReader:
                 )
             case _Values(first, step, firsts, seconds):
                 return ValueProgram(first, step, firsts, seconds)
+            case _Keys(names, size, values):
+                return KeyProgram(self._make(names), size, [self._make(each) for each in values])
             case _Appending(argc, added, suffixes, satisfied_by, stated):
                 return Appending(argc, added, suffixes, satisfied_by, [StatedNumber(*each) for each in stated])
             case _Edit(counter, name, appending, then):

@@ -10,10 +10,21 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from proxy.commands.table import Spec
+from proxy.hotpath.plan.key_checks import KeyProgram
+from proxy.hotpath.plan.name_checks import NameProgram
 from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
+from proxy.hotpath.plan.reply_edits import ReplyProgram
 from proxy.rules.key_globs import LONGEST, KeyGlob, none_fits
-from proxy.rules.plan_checks import ANY_BYTES, UNLIMITED, EntryCheck, NameCheck, Programs, ValueCheck, number_of
+from proxy.rules.plan_checks import (
+    ANY_BYTES,
+    UNLIMITED,
+    EntryCheck,
+    NameCheck,
+    Programs,
+    ValueCheck,
+    number_of,
+)
 from proxy.rules.replica_keys import ReplicaRule, add_rules, fit_plan
 from proxy.rules.request_edits import Append, EditChains, RequestEdits, Swap
 
@@ -35,9 +46,11 @@ class Lowering:
         "_error",
         "_judged",
         "_judged_keys",
+        "_judged_some",
         "_names",
         "_refused_by",
         "_replica_rules",
+        "_reply_edits",
         "_size",
         "_token_sets",
         "_values",
@@ -59,6 +72,7 @@ class Lowering:
         self._error = b""
         self._names: NameCheck | None = None
         self._judged_keys: list[KeyGlob] = []
+        self._judged_some: list[tuple[frozenset[KeyGlob], int, tuple[ValueCheck, ...]]] = []
         self._entries: EntryCheck | None = None
         self._values: ValueCheck | None = None
         self._edits = RequestEdits()
@@ -67,6 +81,7 @@ class Lowering:
         self._arguments = UNLIMITED
         self._token_sets: list[int] = []
         self._replica_rules: list[ReplicaRule] = []
+        self._reply_edits: list[tuple[frozenset[KeyGlob], int]] = []
 
     @property
     def settled(self) -> bool:
@@ -113,6 +128,25 @@ class Lowering:
             self._judged = True  # as above; arguments that an earlier rule appends are no keys
         else:
             self._judged_keys.append(keys)
+
+    def judge_some(self, keys: Sequence[KeyGlob], values: Sequence[ValueCheck], size: int = UNLIMITED) -> None:
+        """Judge the command if one of its keys matches one of these patterns, and it has more than `size` bytes, or one
+        of its arguments does not pass these checks of `values`."""
+        if self._edits.swap or any(glob.size > LONGEST for glob in keys):
+            self._judged = True  # as above
+        else:
+            self._judged_some.append((frozenset(keys), size, tuple(values)))
+
+    def edit_replies(self, keys: Sequence[KeyGlob]) -> None:
+        """If one of its keys matches one of these patterns, the reply to the command gets the edit that the rule says
+        (``Rule.edit_of_replies``), whatever its other arguments are."""
+        if not (self.enforced or self.audited):
+            for glob in keys:
+                self.judge_keys(glob)
+        elif self._edits.swap or any(glob.size > LONGEST for glob in keys):
+            self._judged = True  # as above
+        else:
+            self._reply_edits.append((frozenset(keys), self.place))
 
     def limit(self, *, size: int = UNLIMITED, arguments: int = UNLIMITED) -> None:
         """Judge the command if it has more bytes or more arguments, its name included, than this."""
@@ -184,7 +218,9 @@ class Lowering:
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
         checked = any(check is not None for check in (self._names, self._entries, self._values))
-        return limited or checked or bool(self._judged_keys) or bool(self._token_sets)
+        return (
+            limited or checked or bool(self._judged_keys or self._judged_some or self._reply_edits or self._token_sets)
+        )
 
     def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, CountedFor]:
         """Write the operations into the plan. `programs` has the checks that are already in it, and `chains` the edits
@@ -194,7 +230,9 @@ class Lowering:
         """
         if self._judged_keys and not self._judged:
             self._leave_out(frozenset(self._judged_keys))
-        self._judged |= not fit_plan(self._replica_rules)
+        outside = [_outside(globs) for globs, *_ in self._judged_some]
+        unedited = [_outside(globs) for globs, _ in self._reply_edits]
+        self._judged |= not fit_plan(self._replica_rules) or None in outside or None in unedited
         if self._judged:
             plan.judge_always(command_id)
             return {}
@@ -213,6 +251,7 @@ class Lowering:
             plan.check_values(command_id, number_of(self._values, plan, programs))
         if entries is not None:
             plan.check_entries(command_id, number_of(entries, plan, programs))
+        self._write_keys(command_id, plan, programs, outside, unedited)
         if self._token_sets:
             plan.spend(command_id, bytes(self._token_sets))
         counted: dict[int, CountedFor] = {}
@@ -224,9 +263,42 @@ class Lowering:
         edited = self._edits.write(command_id, plan, chains)
         return counted | {counter: ((place,), "rewritten") for counter, place in edited.items()}
 
+    def _write_keys(
+        self,
+        command_id: int,
+        plan: Plan,
+        programs: Programs,
+        outside: Sequence[NameCheck | None],
+        unedited: Sequence[NameCheck | None],
+    ) -> None:
+        # What depends on whether a key matches a rule's patterns.
+        def program_of(names: NameCheck | None) -> NameProgram:
+            assert names is not None, "else the command is judged"
+            return plan.programs[number_of(names, plan, programs)]
+
+        if outside:
+            checks = [
+                KeyProgram(
+                    program_of(names), size, [plan.value_programs[number_of(each, plan, programs)] for each in values]
+                )
+                for names, (_, size, values) in zip(outside, self._judged_some, strict=True)
+            ]
+            plan.check_some_keys(command_id, checks)
+        if unedited:
+            places = [place for _, place in self._reply_edits]
+            edits = [ReplyProgram(program_of(each), place) for each, place in zip(unedited, places, strict=True)]
+            plan.edit_replies(command_id, edits)
+
     def _leave_out(self, judged: frozenset[KeyGlob]) -> None:
         # Once for all rules: adding patterns one by one would build as many automata, each larger than the last.
-        language = none_fits(judged)
-        check = NameCheck(ANY_BYTES, 0, UNLIMITED, None, 1, UNLIMITED, True, True, True, language)
-        self._names = check if self._names is None else self._names.combined(check)
-        self._judged = language is None or self._names is None
+        check = _outside(judged)
+        names = check if self._names is None or check is None else self._names.combined(check)
+        self._names, self._judged = names, names is None
+
+
+def _outside(globs: frozenset[KeyGlob]) -> NameCheck | None:
+    # Passes the keys that match none of these; None if it would be too large.
+    language = none_fits(globs)
+    if language is None:
+        return None
+    return NameCheck(ANY_BYTES, 0, UNLIMITED, None, 1, UNLIMITED, True, True, True, language)

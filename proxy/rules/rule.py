@@ -260,6 +260,10 @@ class Rule(Protocol):
     def lower(self, spec: Spec, lowering: Lowering, /) -> None:
         """Add the plan operations for a command that the rule touches to `lowering`."""
 
+    def edit_of_replies(self, _spec: Spec, /) -> ReplyEdit | None:
+        """The edit of the replies to this command: see ``Lowering.edit_replies``."""
+        return None
+
     def refuses_part(self, _command: Command, /) -> bool:
         """Whether a request that begins with these arguments may be refused. The rule touches it."""
         return False

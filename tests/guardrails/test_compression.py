@@ -90,6 +90,21 @@ def test_nobody_sees_a_difference(
                 assert unpack(stored, STRING) == found
 
 
+def test_replies_of_pipelines_are_in_their_order(
+    fleet: Fleet, engine: Engine, reference: Engine, protocol: int, tmp_path: Path
+) -> None:
+    refused = {name.encode() for name in REFUSED} | {b"SORT"}
+    sent = [argv for argv in History(7).commands(1500) if argv[0] not in refused and len(argv) > 1]
+    with served(fleet, engine, tmp_path).wire(protocol) as wire, reference.wire(protocol) as direct:
+        for at in range(0, len(sent), 100):
+            part = sent[at : at + 100]
+            data = b"".join(request(*argv) for argv in part)
+            wire.send(data)
+            direct.send(data)
+            for argv, told, expected in zip(part, wire.frames(len(part)), direct.frames(len(part)), strict=True):
+                assert same(argv, told, expected), argv
+
+
 def test_what_others_write_to_redis_directly_is_read(
     fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path
 ) -> None:

@@ -420,6 +420,8 @@ def a_long_reply_that_is_needed_whole_is_scanned_once(module: ModuleType) -> Non
     class Edit(list[bytes]):
         """Keeps the frames that it gets, and makes nothing of them."""
 
+        opening = b""
+
         def passes(self, _head: bytes) -> int:
             return 0
 
@@ -482,6 +484,8 @@ def an_edit_of_some_replies_lets_others_pass_in_pieces(module: ModuleType) -> No
     class Edit:
         """Is for bulk strings that begin with ``abc``."""
 
+        opening = b"abc"
+
         def passes(self, head: bytes) -> int:
             line, _, begun = head.partition(b"\r\n")
             if not line.startswith(b"$") or int(line[1:]) < 3:
@@ -510,6 +514,35 @@ def an_edit_of_some_replies_lets_others_pass_in_pieces(module: ModuleType) -> No
             assert heard(client) == b""
             bench.upstream.receive(frame[cut:])
             assert (heard(client), client.pending_replies) == (b"<" + frame + b">", 0)
+
+
+def an_edit_of_some_replies_is_for_a_whole_run(module: ModuleType) -> None:
+    class Edit:
+        """Is for bulk strings that begin with ``abc``."""
+
+        opening = b"abc"
+
+        def passes(self, head: bytes) -> int:
+            line, _, begun = head.partition(b"\r\n")
+            if not line.startswith(b"$") or int(line[1:]) < 3:
+                return 1
+            return -1 if len(begun) < 3 else int(begun[:3] != b"abc")
+
+        def __call__(self, frame: bytes) -> bytes:
+            return b"<" + frame + b">"
+
+    frames = [b"$4\r\nabdd\r\n", b"$4\r\nabcd\r\n", b"$-1\r\n", ERROR, b"$0\r\n\r\n", b"$3\r\nabc\r\n", b"$2\r\nab\r\n"]
+    edited = [b"<" + frame + b">" if b"abc" in frame or frame == ERROR else frame for frame in frames]
+    stream = b"".join(frames) + OK
+    for size in range(1, len(stream) + 1):
+        bench = Bench(module)
+        client = bench.client()
+        bench.upstream.send_run(client, b"x", len(frames))
+        bench.upstream.tail.action, bench.upstream.tail.payload = module.EDIT_SOME, Edit()
+        bench.upstream.send_run(client, b"x", 1)
+        for at in range(0, len(stream), size):
+            bench.upstream.receive(stream[at : at + size])
+        assert (heard(client), client.pending_replies, bench.events) == (b"".join(edited) + OK, 0, [])
 
 
 def peek_sees_the_first_line_once(module: ModuleType) -> None:

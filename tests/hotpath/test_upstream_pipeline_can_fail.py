@@ -158,8 +158,14 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if self.scanner.elements == 0:",
     ),
     "a part is counted as a reply": (
-        "begun = i\n            i = n\n            if scanner.elements > 0:\n",
-        "begun = i\n            i = n\n            if scanner.elements > 0:\n                done += 1\n",
+        (
+            "begun = i\n            i = n\n            if scanner.elements > 0:\n"
+            "                break\n            done += 1\n            if done"
+        ),
+        (
+            "begun = i\n            i = n\n            done += 1\n"
+            "            if scanner.elements > 0:\n                break\n            if done"
+        ),
     ),
     "a client takes its neighbour's replies": (
         "if done == due or i >= size or p[i] == _PUSH",

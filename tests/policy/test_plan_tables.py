@@ -20,10 +20,16 @@ from proxy.policy_yaml.shipped import packaged
 from tests.policy.given import as_sent, policy
 from tests.policy.test_garbage import large
 
-NAMES = ("large", "default", "strict", "cache", "observe", "bench", "agents")
+NAMES = ("large", "default", "strict", "cache", "observe", "bench", "agents", "compress")
+COMPRESS = """
+defaults: {mode: enforce}
+rules: {docs: {compress: {keys: ["doc:*"]}}, sessions: {compress: {keys: ["session:*"], codec: lz4}}}
+"""
 
 
 def named(name: str) -> Policy:
+    if name == "compress":
+        return policy(COMPRESS)
     return policy(large(3)) if name == "large" else load_policy(packaged(name))
 
 

@@ -3,10 +3,11 @@ cimport cython
 from proxy.hotpath.replicas.client_reads cimport ClientReads
 from proxy.hotpath.intake.command_sender cimport CommandSender
 from proxy.hotpath.cluster.portions cimport Portion, Portions
+from proxy.hotpath.upstream.in_flight cimport InFlightEntry
 from proxy.hotpath.upstream.splice cimport Splice
 from proxy.hotpath.upstream.upstream_pipeline cimport UpstreamPipeline
 
-cdef int _NOWHERE
+cdef int _NOWHERE, EDIT_SOME
 
 
 @cython.final
@@ -20,6 +21,7 @@ cdef class OpenRun:
     cdef Portions _own_portions
     cdef public ClientReads reads
     cdef public Py_ssize_t answered
+    cdef public object edit
     cdef public Py_ssize_t start
     cdef public Py_ssize_t end
     cdef public Py_ssize_t count
@@ -35,11 +37,16 @@ cdef class OpenRun:
     cdef int turn(self, CommandSender sender, bytes data, const unsigned char *p, UpstreamPipeline upstream) except -1
     cdef bint is_whole(self) except -1
     cdef int turn_to_portion(self, const unsigned char *p, Portion portion, UpstreamPipeline upstream) except -1
+    @cython.locals(portions=Portions, portion=Portion)
+    cdef bint turn_to_source(self, CommandSender sender, bytes data, const unsigned char *p,
+                             UpstreamPipeline source) except -1
+    cdef int turn_to_edit(self, CommandSender sender, bytes data, const unsigned char *p, object edit) except -1
     @cython.locals(portions=Portions)
     cdef int leave(self, CommandSender sender, bytes data, const unsigned char *p, Py_ssize_t behind) except -1
     @cython.locals(portions=Portions, portion=Portion)
     cdef int _add(self, const unsigned char *p) except -1
-    @cython.locals(splice=Splice, start=cython.Py_ssize_t, end=cython.Py_ssize_t, chunk=bytes)
+    @cython.locals(splice=Splice, start=cython.Py_ssize_t, end=cython.Py_ssize_t, chunk=bytes,
+                   upstream=UpstreamPipeline, entry=InFlightEntry)
     cdef int _send(self, CommandSender sender, bytes data, const unsigned char *p) except -1
     cdef int _counted_off(self) except -1
 

@@ -11,6 +11,7 @@ a read.
 from proxy.hotpath.cluster.portions import Portion, Portions
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.replicas.client_reads import ClientReads
+from proxy.hotpath.upstream.in_flight import EDIT_SOME
 from proxy.hotpath.upstream.splice import Splice
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 
@@ -24,7 +25,7 @@ class OpenRun:
     With a cluster upstream (``portions``) they are for ``node``, and their ``portion`` is its, or that of its replica;
     while all are for one primary, there is none. ``direct``: commands may join at all. ``reads`` says what replicas may
     answer the client, and ``answered`` how many bytes have been answered from memory and have not left. ``seed`` is
-    that of the prefix of the client's tenant (``Router``).
+    that of the prefix of the client's tenant (``Router``). All replies get the ``edit``, if there is one.
     """
 
     def __init__(self) -> None:
@@ -43,12 +44,14 @@ class OpenRun:
         self.wrote = False
         self.direct = False
         self.answered = 0
+        self.edit: object = None
 
     def begin(self, upstream: UpstreamPipeline | None, divides: bool, position: int) -> None:
         """Nothing is gathered of the commands from ``position`` on; they are divided among nodes, or all for one."""
         self.upstream = upstream
         self.portions = self._own_portions if divides else None
         self.answered = self.seed = 0
+        self.edit = None
         self._begin_at(position)
 
     def _begin_at(self, position: int) -> None:
@@ -88,6 +91,25 @@ class OpenRun:
         self.splice = portion.splice
         self.start = self.end
 
+    def turn_to_source(self, sender: CommandSender, data: bytes, p: bytes, source: UpstreamPipeline) -> bool:
+        """The same for a replica of the node, or its primary again; False where that cannot be."""
+        portions = self.portions
+        if portions is None:
+            self.turn(sender, data, p, source)
+            return True
+        portion = portions.of(source.number if source.reads_only else self.node)
+        if portion.upstream is not source and (portion.upstream is not None or portions.full()):
+            return False
+        self.turn_to_portion(p, portion, source)
+        return True
+
+    def turn_to_edit(self, sender: CommandSender, data: bytes, p: bytes, edit: object) -> None:
+        """The replies to the commands from ``end`` on get this edit, or none (None). Not with a cluster upstream."""
+        if self.count > 0:
+            self._send(sender, data, p)
+        self.start = self.end
+        self.edit = edit
+
     def leave(self, sender: CommandSender, data: bytes, p: bytes, behind: int) -> None:
         """All that is gathered leaves; the next command is at ``behind``."""
         portions = self.portions
@@ -121,6 +143,10 @@ class OpenRun:
         if self.wrote:
             sender.note_write(upstream)
         sender.forward_run(upstream, chunk, self.count, self.wrote)
+        if self.edit is not None:
+            entry = upstream.tail
+            assert entry is not None, "a shared connection has an entry for each run"
+            entry.action, entry.payload = EDIT_SOME, self.edit
         self._counted_off()
 
     def _counted_off(self) -> None:

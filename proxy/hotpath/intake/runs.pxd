@@ -16,7 +16,7 @@ from proxy.hotpath.order.split_join cimport SplitCommands
 from proxy.hotpath.upstream.upstream_pipeline cimport UpstreamPipeline
 from proxy.wire.request cimport Request, RequestLimits
 
-cdef int EDIT, JUDGE, PASS, PREFIX, REFUSE, COMPLETE
+cdef int EDIT, EDIT_REPLY, JUDGE, PASS, PREFIX, REFUSE, COMPLETE
 cdef Py_ssize_t UNSOUGHT
 cdef int SEVERAL_SLOTS, REACHED
 cdef int MAY_WRITE, COUNTED, MISSED, UNASKED, UNREAD
@@ -52,7 +52,7 @@ cdef class Runs:
     @cython.locals(plan=Plan, request=Request, command_id=cython.int, simple="const unsigned char *",
                    remembers=CachedReads,
                    found=cython.Py_ssize_t, code=cython.int, reads=ClientReads, looked=cython.bint,
-                   goes_on=cython.bint, decision=cython.int, passes=cython.bint)
+                   goes_on=cython.bint, decision=cython.int, passes=cython.bint, elsewhere=cython.bint)
     cdef int _take(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p) except -1
     @cython.locals(remembers=CachedReads)
     cdef bint _is_remembered(self, HotPathConfig config, const unsigned char *p) except -1
@@ -63,8 +63,6 @@ cdef class Runs:
     cdef int _trace(self, HotPathConfig config, OpenRun run, const unsigned char *p) except -1
     @cython.locals(router=Router, node=cython.int, portions=Portions, portion=Portion, upstream=UpstreamPipeline)
     cdef int _turn_to_node(self, HotPathConfig config, OpenRun run, const unsigned char *p, Py_ssize_t found) except -1
-    @cython.locals(portions=Portions, portion=Portion)
-    cdef bint _turn_to(self, OpenRun run, bytes data, const unsigned char *p, UpstreamPipeline source) except -1
     @cython.locals(sender=CommandSender, place=cython.int)
     cdef int _answer(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p, bytes payload) except -1
     cdef int _remember(self, bytes payload) except -1

@@ -23,7 +23,7 @@ from proxy.hotpath.intake.open_run import OpenRun, SpareRun
 from proxy.hotpath.intake.repeated_reads import MOST_ANSWERED, RepeatedReads
 from proxy.hotpath.plan.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.plan.leased_tokens import TokenSet
-from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, PREFIX, REFUSE, UNSOUGHT
+from proxy.hotpath.plan.plan import EDIT, EDIT_REPLY, JUDGE, PASS, PREFIX, REFUSE, UNSOUGHT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import COMPLETE, RequestLimits
 
@@ -188,6 +188,15 @@ class Runs:
             return _SPECIAL
         if decision == REFUSE:
             return _REFUSED
+        edit = plan.reply_edit if decision == EDIT_REPLY else None
+        if edit is not None:
+            # Not where the reply may be EXEC's, or that of memory or another server.
+            elsewhere = run.portions is not None or reads is not None or remembers is not None
+            if elsewhere or not _is_shared(run.upstream):
+                return _SPECIAL
+            config.count_edited(command_id, p)
+        if run.edit is not edit:
+            run.turn_to_edit(self.sender, data, p, edit)
         passes = decision == PASS or decision == PREFIX
         self.used_prefix = self.used_prefix or (plan.prefixes and decision != PASS)
         if goes_on and passes and reads is not None:
@@ -205,7 +214,7 @@ class Runs:
         run.count += 1
         self.calls.numbers[command_id] += 1
         run.end = request.end
-        if decision != PASS:
+        if decision == EDIT or decision == PREFIX:
             run.splice.put(p, run.start, request.start)
             plan.editor.write(run.splice, p, request, config.keys, plan.found)
             run.start = request.end
@@ -231,7 +240,7 @@ class Runs:
             served = remembers.outcome
         if reads is not None and payload is None:
             source = reads.source(config, self.cached_reads, command_id, p, passes, run.unsent(), run.place())
-            if source is not run.upstream and not self._turn_to(run, data, p, source):
+            if source is not run.upstream and not run.turn_to_source(self.sender, data, p, source):
                 return _SPECIAL
         if config.plan.spends:
             config.spender.take(request.end - request.start)
@@ -281,18 +290,6 @@ class Runs:
         if run.reads is not None:
             run.reads.primary = upstream
         return COMPLETE
-
-    def _turn_to(self, run: OpenRun, data: bytes, p: bytes, source: UpstreamPipeline) -> bool:
-        # The command goes to a replica, or to the primary again. Whether it can.
-        portions = run.portions
-        if portions is None:
-            run.turn(self.sender, data, p, source)
-            return True
-        portion = portions.of(source.number if source.reads_only else run.node)
-        if portion.upstream is not source and (portion.upstream is not None or portions.full()):
-            return False
-        run.turn_to_portion(p, portion, source)
-        return True
 
     def _answer(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes, payload: bytes) -> int:
         # The command is answered from memory, behind the replies to all that was gathered.

@@ -41,6 +41,7 @@ cdef class HotPathConfig:
     cpdef bint leaves_to_rules(self, int command_id, const unsigned char *data) except -1
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, decision=cython.int)
     cpdef int spend_and_decide(self, int command_id, const unsigned char *data, list token_sets) except -1
+    cpdef count_edited(self, int command_id, const unsigned char *data)
     @cython.locals(request=Request, plan=Plan, keys=KeyFinder, found=cython.Py_ssize_t, i=cython.Py_ssize_t,
                    start=cython.Py_ssize_t, end=cython.Py_ssize_t, name=bytes)
     cpdef count_moved(self, int command_id, const unsigned char *data)

@@ -111,6 +111,11 @@ class HotPathConfig:
             spender.settle()
         return decision
 
+    def count_edited(self, command_id: int, data: bytes) -> None:
+        """Count the keys of the request that was decided last, EDIT_REPLY: it is sent."""
+        if self.plan.counts_keys(command_id):
+            self.plan.count(self.request, data, self.keys, self.plan.found, self.counters)
+
     def count_moved(self, command_id: int, data: bytes) -> None:
         """The request that was decided last goes to a replica: so do the uses of its keys that were counted."""
         request, keys = self.request, self.keys

@@ -7,7 +7,7 @@ from proxy.hotpath.upstream.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
 cdef int FORWARD, HIDE, REPLACE, EDIT, EDIT_ERROR, EDIT_SOME, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
-cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE, _BEGINNING
+cdef int _MINUS, _DOLLAR, _STAR, _PUSH, _ATTRIBUTE, _BEGINNING
 
 
 cdef class ReplyActions(Outgoing):
@@ -28,15 +28,24 @@ cdef class ReplyActions(Outgoing):
     @cython.locals(entry=InFlightEntry)
     cdef _complete_head(self)
     @cython.locals(scanner=ReplyScanner, i=cython.Py_ssize_t, n=cython.Py_ssize_t, begun=cython.Py_ssize_t,
-                   done=cython.Py_ssize_t, due=cython.Py_ssize_t, sink=ReplySink)
+                   done=cython.Py_ssize_t, due=cython.Py_ssize_t)
     cdef Py_ssize_t _forward(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t start,
                              Py_ssize_t size) except -3
+    @cython.locals(scanner=ReplyScanner, sink=ReplySink)
+    cdef Py_ssize_t _pass_on(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t start,
+                             Py_ssize_t begun, Py_ssize_t i, Py_ssize_t done) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _stream(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size,
                             ReplySink sink, bint counts) except -3
     @cython.locals(action=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _special(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
+    @cython.locals(scanner=ReplyScanner, i=cython.Py_ssize_t, begun=cython.Py_ssize_t,
+                   done=cython.Py_ssize_t, passes=cython.int, n=cython.Py_ssize_t)
+    cdef Py_ssize_t _edit_some(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t start,
+                               Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t, opening=bytes, told=cython.bint, passes=cython.int)
+    cdef int _passes(self, InFlightEntry entry, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -2
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _collect(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3

@@ -31,6 +31,7 @@ from proxy.hotpath.upstream.pipeline_listener import PipelineListener
 from proxy.wire.reply import ReplyScanner
 
 _MINUS = 45
+_DOLLAR = 36
 _STAR = 42
 _PUSH = 62
 _ATTRIBUTE = 124
@@ -131,13 +132,17 @@ class ReplyActions(Outgoing):
                 break
         if i == start:
             return -2
-        sink = entry.sink
+        return self._pass_on(entry, data, p, start, begun, i, done)
+
+    def _pass_on(self, entry: InFlightEntry, data: bytes, p: bytes, start: int, begun: int, i: int, done: int) -> int:
+        # Of the head's replies, those up to ``i`` leave as they are: so many whole ones, and a part of what has begun.
+        scanner, sink = self.scanner, entry.sink
         self.deliver(sink, self._cut(data, p, start, i))
         if scanner.elements > 0:
             self.destination = sink
             self.counts = True
             if scanner.bulk > self.large:
-                sink.large_reply_begins(due, done, i - begun + scanner.bulk)
+                sink.large_reply_begins(entry.due, done, i - begun + scanner.bulk)
                 self.listener.on_large_head(sink)
         if done > 0:
             self.complete(entry, done)
@@ -176,16 +181,7 @@ class ReplyActions(Outgoing):
             entry.action = FORWARD
             return i
         if action == EDIT_SOME and p[i] != _MINUS:
-            n = self.scanner.line_end(p, i, size)
-            if n < 0:
-                return n
-            n += _BEGINNING
-            passes = entry.payload.passes(p[i : min(size, n)])
-            if passes != 0:
-                if passes < 0:
-                    return -2
-                entry.action = FORWARD
-                return i
+            return self._edit_some(entry, data, p, i, size)
         if action == TRACE:
             if self.doubts and self.redirects is not None:
                 n = self.scanner.nothing_end(p, i, size)
@@ -204,6 +200,40 @@ class ReplyActions(Outgoing):
                 return i
             return self._expand(entry, data, p, i, n)
         return self._collect(entry, data, p, i, size)
+
+    def _edit_some(self, entry: InFlightEntry, data: bytes, p: bytes, start: int, size: int) -> int:
+        # Frames that pass leave as they are, as many as have come; then, or at first, one is collected.
+        scanner = self.scanner
+        i = begun = start
+        done = 0
+        passes = 1
+        while done < entry.due and i < size and p[i] != _MINUS and p[i] != _PUSH and p[i] != _ATTRIBUTE:
+            passes = self._passes(entry, p, i, size)
+            if passes <= 0:
+                break
+            n = scanner.walk(p, i, size)
+            if n < 0:
+                return -1
+            begun = i
+            i = n
+            if scanner.elements > 0:
+                break
+            done += 1
+        if i == start:
+            return -2 if passes < 0 else self._collect(entry, data, p, i, size)
+        return self._pass_on(entry, data, p, start, begun, i, done)
+
+    def _passes(self, entry: InFlightEntry, p: bytes, i: int, size: int) -> int:
+        # Whether a frame passes as it is: 1 if so, 0 if not, and -1 if more bytes are needed.
+        n = self.scanner.line_end(p, i, size)
+        if n < 0:
+            return -1
+        opening: bytes = entry.payload.opening
+        told = len(opening) == _BEGINNING and p[i] == _DOLLAR and n + _BEGINNING <= size
+        if told and (p[n] != opening[0] or p[n + 1] != opening[1] or p[n + 2] != opening[2]):
+            return 1  # also if the string is shorter than that: no opening has the end of a line
+        passes: int = entry.payload.passes(p[i : min(size, n + _BEGINNING)])
+        return passes
 
     def _collect(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
         # A frame that is needed whole. What has come of it is not scanned again when more comes, and is joined once.

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from proxy.commands.table import STANDARD
+from proxy.compression.budget import PlainBudget
 from proxy.hotpath.counting.counters import Counters
 from proxy.hotpath.counting.error_counts import ErrorCounts
 from proxy.hotpath.counting.sampler import Sampler
@@ -161,6 +162,7 @@ class Route(RoutePort):
         self.late_writes = LateWrites(loop, connections.all, self.clients, self._patience)
         supply, pools, count, memory = connections.supply, connections.pools, connections.count, policies.memory
         self.rule_state = SharedRuleState(memory, self.now)
+        memory.shared(PlainBudget).run_by(self.now)
         self.scripts = ScriptExchange(find_calls, lambda: memory.each_shared(SharedFacts), connections.known_scripts)
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
         self._liveness = Liveness(connections, settings.upstream_silence, asks_info=asks_replicas)

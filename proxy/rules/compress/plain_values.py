@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.compressed_values import (
+    OPTIONS,
     READ_INSTEAD,
     TAKING,
     UNDECIDED,
@@ -18,6 +19,7 @@ from proxy.commands.compressed_values import (
     Special,
     Touches,
     decision_of,
+    values_in_every_reply,
     values_in_reply,
 )
 from proxy.commands.key_types import key_types_of
@@ -31,9 +33,10 @@ from proxy.rules.compress.terms import Terms
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import ValueCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
-from proxy.rules.verdict import PASS, EditReply, Pass, Rewrite, Verdict
+from proxy.rules.verdict import PASS, EditReply, Pass, ReplyEdit, Rewrite, Verdict
 
 _INSTEAD = "read the whole value, change it and write it back, or take this key out of the rule"
 _ABOUT = "decompresses the values in its reply"
@@ -77,9 +80,8 @@ class PlainValues(Rule):
         decision = decision_of(spec)
         return not (isinstance(decision, Touches) and decision.reply is ReplyValues.NONE)
 
-    def judge(self, command: Command, context: Context) -> Verdict:
+    def judge(self, command: Command, _context: Context) -> Verdict:
         """Have the reply decompressed, answer the command from the plain value, or refuse it."""
-        self._budget.refill(context.now)
         decision = decision_of(command.spec)
         if decision is Special.RUNS:
             return self._script(command)
@@ -122,8 +124,14 @@ class PlainValues(Rule):
         if values is ReplyValues.NONE:
             return PASS
         mask = mine if values is ReplyValues.ALL and len(mine) > 1 else (True,)
-        takes = command.spec.name in TAKING
-        return EditReply(PlainReply(values, _version(command.spec), mask, self._budget, takes=takes), _ABOUT)
+        return EditReply(self._edit(command.spec, values, mask), _ABOUT)
+
+    def edit_of_replies(self, spec: Spec) -> ReplyEdit:
+        """Decompress the values where all replies to the command have them."""
+        return self._edit(spec, values_in_every_reply(spec), (True,))
+
+    def _edit(self, spec: Spec, values: ReplyValues, mask: Sequence[bool]) -> PlainReply:
+        return PlainReply(values, _version(spec), mask, self._budget, takes=spec.name in TAKING)
 
     def _answer(self, command: Command, about: About) -> Verdict:
         answer = answer_of(command, about)
@@ -165,9 +173,17 @@ class PlainValues(Rule):
         return JudgedBy.DATA
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """Commands with one of its keys are judged, and all that may use other keys than they name."""
+        """Commands with one of its keys are judged, and all that may use other keys than they name; but not those whose
+        replies all have values at the same places, nor without the options that matter."""
         if not spec.id or isinstance(decision_of(spec), Special):
             lowering.judge()
+            return
+        if values_in_every_reply(spec) is not ReplyValues.NONE:
+            lowering.edit_replies(self._globs)
+            return
+        if spec.name in OPTIONS:
+            first, openings = OPTIONS[spec.name]
+            lowering.judge_some(self._globs, [ValueCheck(first, 1, openings)])
             return
         for glob in self._globs:
             lowering.judge_keys(glob)

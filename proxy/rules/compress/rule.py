@@ -19,13 +19,14 @@ from typing import NamedTuple
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.compressed_values import Touches, decision_of
 from proxy.commands.table import Spec
-from proxy.commands.values import FIELD_WRITES, fields_of, values_of
+from proxy.commands.values import FIELD_WRITES, fields_of, plain_values, values_of
 from proxy.compression.frames import FIELD, MAGIC, STRING, pack
 from proxy.rules.compress.plain_values import PlainValuesSettings
 from proxy.rules.compress.terms import Terms
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import ValueCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.shared_state import CompressedValues
@@ -43,6 +44,7 @@ _LONGEST_NUMBER = 5 * 1024
 _NUMBER = re.compile(
     rb"[+-]?(?:0[xX][0-9a-fA-F.]+(?:[pP][+-]?[0-9]+)?|[0-9.]+(?:[eE][+-]?[0-9]+)?|[nN][aA][nN]\([0-9a-zA-Z_]*\))"
 )
+_OPENING = frozenset({(MAGIC[:1], MAGIC[1:2])})
 _STREAMED = "a value of it arrives in pieces, and is stored as it is"
 
 
@@ -138,10 +140,14 @@ class Compress(Rule):
         """By keys, and bytes that no evidence keeps."""
         return JudgedBy.DATA
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Commands with one of its keys are judged."""
-        for glob in self._globs:
-            lowering.judge_keys(glob)
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """Commands with one of its keys are judged, but for small ones: no value is larger than the command."""
+        values = plain_values(spec.name)
+        if values is not None and values[0]:
+            lowering.judge_some(self._globs, [ValueCheck(*values, _OPENING)], self._terms.above)
+        else:
+            for glob in self._globs:
+                lowering.judge_keys(glob)
 
 
 def _values(command: Command) -> Iterator[_Value]:

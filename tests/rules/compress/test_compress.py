@@ -8,16 +8,21 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack, unpack
-from proxy.policy.compile import PolicyCompiler
+from proxy.compression.frames import FIELD, MAGIC, MOST_PLAIN, STRING, Codec, pack, unpack
+from proxy.compression.replies import PlainReply
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.plan.plan import EDIT_REPLY, JUDGE, PASS
+from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.decision import Decision
 from proxy.rules.compress.rule import CompressSettings
 from proxy.rules.compress.terms import Terms
 from proxy.rules.memory import Memory
 from proxy.rules.shared_state import CompressedValues
 from proxy.rules.verdict import Pass, Refuse, Rewrite
-from tests.compression.histories import json_of
+from proxy.wire.request import Request
+from tests.compression.histories import History, json_of
 from tests.policy.given import compiled, policy, policy_files, problems
 from tests.rules.given import command, context, streamed
 
@@ -316,3 +321,92 @@ def test_the_rule_of_one_team_holds_for_all() -> None:
     assert nobody.judge(command("SET doc:1", TEXT), context()) == Decision(Pass())
     assert nobody.judge(command("GET doc:1"), context()).edit is not None
     assert isinstance(nobody.judge(command("APPEND doc:1 x"), context()).verdict, Refuse)
+
+
+def outcome(text: str, *more: bytes, mode: str = "enforce") -> int:
+    """What the plan decides."""
+    return planned(compiled(RULE.replace("MODE", mode)), command(text, *more).argv)
+
+
+def planned(bound: CompiledPolicy, argv: list[bytes]) -> int:
+    request = Request.from_argv(argv)
+    found = bound.table.lookup.find(request)
+    return bound.plan.decide(found, request, bytes(request.data), bound.table.keys, Counters(1))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SET doc:1 x", PASS),
+        ("SET doc:1 x NX EX 10", PASS),
+        ("SET doc:1 x get", JUDGE),
+        ("SET doc:1 x EX 10 GET", JUDGE),
+        ("SET doc:1 x ifeq y", JUDGE),
+        ("SETEX doc:1 10 x", PASS),
+        ("SETEX doc:1 10 \0\1\2", JUDGE),
+        ("MSET other x doc:1 x", PASS),
+        ("MSET other \0\1\2 doc:1 x", JUDGE),
+        ("HSET doc:1 f x g \0\1\2", JUDGE),
+        ("GET doc:1", EDIT_REPLY),
+        ("GET one", EDIT_REPLY),
+        ("GET other", PASS),
+        ("GETDEL doc:1", EDIT_REPLY),
+        ("GETSET doc:1 x", EDIT_REPLY),
+        ("GETSET doc:1 \0\1\2", JUDGE),
+        ("HGETALL doc:1", EDIT_REPLY),
+        ("HMGET doc:1 f g", EDIT_REPLY),
+        ("HSCAN doc:1 0", JUDGE),
+        ("MGET doc:1", JUDGE),
+        ("MGET other", PASS),
+        ("STRLEN doc:1", JUDGE),
+        ("APPEND doc:1 x", JUDGE),
+        ("DEL doc:1", PASS),
+    ],
+)
+def test_what_the_plan_decides_by_itself(text: str, expected: int) -> None:
+    for mode in ("enforce", "audit"):
+        assert outcome(text, mode=mode) == expected
+    assert outcome(text + " " + "x" * 70) in (JUDGE, outcome(text))
+
+
+def replies(version: int) -> list[bytes]:
+    """Some, with compressed values and with one that is too large."""
+    one, large = (pack(value, version, Codec.ZSTD, 3, 64) for value in (TEXT, bytes(MOST_PLAIN + 1)))
+    bulks = [b"$%d\r\n%b\r\n" % (len(value), value) for value in (one, large)]
+    return [*bulks, *(b"*4\r\n" + each * 4 for each in bulks), b"%2\r\n" + bulks[0] * 4, b"$-1\r\n"]
+
+
+def test_large_values_are_judged() -> None:
+    assert outcome("SET doc:1", TEXT) == outcome("HSET doc:1 f", TEXT) == outcome("MSET a x doc:1", TEXT) == JUDGE
+    assert outcome("SET other", TEXT) == PASS
+
+
+@pytest.mark.parametrize("beside", ["", ", ttl: {lifetime: {default: 1h}}", ", small: {sizes: {value: 500B}}"])
+@pytest.mark.parametrize("mode", ["enforce", "audit"])
+def test_the_plan_never_decides_otherwise_than_the_rule(beside: str, mode: str) -> None:
+    text = RULE.replace("MODE", mode)
+    bound = compiled(text[:-1] + beside + "}")
+    outcomes: set[int] = set()
+    compared: set[bytes] = set()
+    for seed in range(3):
+        for argv in History(seed).commands(400):
+            told = planned(bound, argv)
+            outcomes.add(told)
+            decision = bound.judge(Command(bound.table, argv), context())
+            if told == PASS:
+                assert (decision.verdict, decision.edit, decision.hits) == (Pass(), None, ()), argv
+            elif told == EDIT_REPLY:
+                assert (decision.verdict, decision.hits) == (Pass(), ()), argv
+                edit = bound.plan.reply_edit
+                assert isinstance(edit, PlainReply)
+                assert decision.edit is not None
+                for reply in () if argv[0] in compared else (*replies(STRING), *replies(FIELD)):
+                    assert edit(reply) == decision.edit(reply), argv
+                compared.add(argv[0])
+    assert {PASS, JUDGE} < outcomes
+
+
+def test_an_edited_reply_of_a_changed_command_is_judged() -> None:
+    bound = compiled(RULE.replace("MODE", "enforce")[:-1] + ", sliding: {lifetime: {default: 1h, sliding: true}}}")
+    assert planned(bound, [b"GET", b"other"]) != EDIT_REPLY
+    assert planned(bound, [b"GET", b"doc:1"]) in (JUDGE, EDIT_REPLY)
