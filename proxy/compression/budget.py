@@ -6,9 +6,17 @@ anything before that read is worked off, so all that is made of it is in memory 
 
 from collections.abc import Callable
 
+from proxy.compression.frames import unpack
+
 MOST_AT_ONCE = 256 << 20
 PER_SECOND = 512 << 20
 """More than a worker decompresses."""
+_UNREADABLE = 64 << 10
+"""What counts for bytes that only look compressed: to find that out takes time, too."""
+
+
+class TooMuchError(Exception):
+    """The budget is used up."""
 
 
 def _never() -> float:
@@ -40,6 +48,35 @@ class PlainBudget:
             self._left = int(min(MOST_AT_ONCE, self._left + gone * PER_SECOND))
         return self._left
 
-    def take(self, size: int) -> None:
-        """So many bytes have been made."""
-        self._left -= size
+    def unpack(self, stored: bytes, version: int) -> bytes:
+        """The plain value. Raises TooMuchError, and what ``frames.unpack`` raises."""
+        if self.left <= 0:
+            raise TooMuchError
+        value = unpack(stored, version)
+        self._left -= _UNREADABLE if value is stored else len(value)
+        return value
+
+
+class CountedBudget(PlainBudget):
+    """The same for one rule: what is made is taken from the ``budget`` of all, and ``note`` gets the bytes of each
+    value, plain and stored, and the seconds by the clock ``cpu``."""
+
+    __slots__ = ("_budget", "_cpu", "_note")
+
+    def __init__(
+        self, budget: PlainBudget, note: Callable[[int, int, float], None], cpu: Callable[[], float] = _never
+    ) -> None:
+        self._budget = budget
+        self._note = note
+        self._cpu = cpu
+
+    @property
+    def left(self) -> int:
+        return self._budget.left
+
+    def unpack(self, stored: bytes, version: int) -> bytes:
+        began = self._cpu()
+        value = self._budget.unpack(stored, version)
+        if value is not stored:
+            self._note(len(value), len(stored), self._cpu() - began)
+        return value

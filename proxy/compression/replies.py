@@ -8,16 +8,14 @@ is, if the command has taken the value out of Redis, where nobody could read it 
 from collections.abc import Callable, Sequence
 
 from proxy.commands.compressed_values import ReplyValues
-from proxy.compression.budget import PlainBudget
-from proxy.compression.frames import MAGIC, TooLargeError, unpack
+from proxy.compression.budget import PlainBudget, TooMuchError
+from proxy.compression.frames import MAGIC, TooLargeError
 from proxy.wire.encode import encode_error
 from proxy.wire.reply import ReplyScanner
 
 MOST_IN_REPLY = 64 << 20
 """The most bytes that are made of the values in one reply."""
 _MOST_DIGITS = 18
-_UNREADABLE = 64 << 10
-"""What counts for bytes that only look compressed: to find that out takes time, too."""
 TOO_LARGE = encode_error(
     "ERR keyrail: a value in this reply is compressed, and decompressed it would be larger than Keyrail makes values "
     "(16 MB, or 1,000 times its size; 64 MB in one reply); read it from Redis directly"
@@ -26,10 +24,6 @@ TOO_MUCH = encode_error(
     "ERR keyrail: values in this reply are compressed, and more than 256 MB of values are decompressed at once for all "
     "clients together; try again later"
 )
-
-
-class TooMuchError(Exception):
-    """The budget is used up."""
 
 
 class PlainReply:
@@ -101,14 +95,15 @@ class OfPlain:
         if not frame.startswith(b"$"):
             return frame
         start = frame.index(b"\n") + 1
-        if self._budget.left <= 0 and frame.startswith(MAGIC, start):
-            return TOO_MUCH
+        value = frame[start:-2]
+        if not value.startswith(MAGIC):
+            return self._answer(value)
         try:
-            value = unpack(frame[start:-2], self._version)
+            return self._answer(self._budget.unpack(value, self._version))
         except TooLargeError:
             return TOO_LARGE
-        self._budget.take(len(value))
-        return self._answer(value)
+        except TooMuchError:
+            return TOO_MUCH
 
 
 class _Reply:
@@ -172,13 +167,9 @@ class _Reply:
         _, size, start = self._line(i)
         end = start + size
         if self.frame.startswith(MAGIC, start):
-            if self.budget.left <= 0:
-                raise TooMuchError
             stored = self.frame[start:end]
-            value = unpack(stored, self.version)
-            made = _UNREADABLE if value is stored else len(value)
-            self.made += made
-            self.budget.take(made)
+            value = self.budget.unpack(stored, self.version)
+            self.made += len(value)
             if self.made > MOST_IN_REPLY:
                 raise TooLargeError
             if value is not stored:

@@ -166,18 +166,33 @@ class StoredState:
         raise NotImplementedError
 
 
-class CompressedValues:
-    """What the rules of a route have compressed in one worker, by the rule's name.
+_ONE_WAY = ("values", "plain_bytes", "stored_bytes", "seconds")
+COMPRESSION_FIGURES = (*_ONE_WAY, "as_they_are", *(f"decompressed_{figure}" for figure in _ONE_WAY))
+"""The figures of ``CompressedValues``."""
 
-    All rules share it (``Memory.shared``), so counts go on when a policy changes.
+
+class CompressedValues:
+    """What the rules of a route have compressed and decompressed in one worker, by the rule's name.
+
+    All rules share it (``Memory.shared``), so counts go on when a policy changes. ``cpu`` tells the seconds of a
+    processor that the caller has used.
     """
 
     def __init__(self) -> None:
-        self._by_rule: dict[str, dict[str, int]] = {}
+        self._by_rule: dict[str, dict[str, float]] = {}
+        self._clock: Callable[[], float] = float  # always 0.0, where rules are only tried
 
-    def note(self, rule: str, plain: int, stored: int) -> None:
+    def run_by(self, clock: Callable[[], float]) -> None:
+        """Use this clock from now on."""
+        self._clock = clock
+
+    def cpu(self) -> float:
+        return self._clock()
+
+    def note(self, rule: str, plain: int, stored: int, seconds: float) -> None:
         """Count a value of `plain` bytes that is stored in `stored` bytes; equal sizes: compressing it did not pay."""
-        its = self._by_rule.setdefault(rule, {"values": 0, "plain_bytes": 0, "stored_bytes": 0, "as_they_are": 0})
+        its = self._of(rule)
+        its["seconds"] += seconds
         if stored == plain:
             its["as_they_are"] += 1
         else:
@@ -185,6 +200,17 @@ class CompressedValues:
             its["plain_bytes"] += plain
             its["stored_bytes"] += stored
 
-    def figures(self) -> dict[str, dict[str, int]]:
+    def note_decompressed(self, rule: str, plain: int, stored: int, seconds: float) -> None:
+        """Count a value that was decompressed."""
+        its = self._of(rule)
+        its["decompressed_values"] += 1
+        its["decompressed_plain_bytes"] += plain
+        its["decompressed_stored_bytes"] += stored
+        its["decompressed_seconds"] += seconds
+
+    def _of(self, rule: str) -> dict[str, float]:
+        return self._by_rule.setdefault(rule, dict.fromkeys(COMPRESSION_FIGURES, 0))
+
+    def figures(self) -> dict[str, dict[str, float]]:
         """All counts."""
         return {rule: dict(its) for rule, its in list(self._by_rule.items())}

@@ -4,6 +4,11 @@ keyrail_compressed_values_total{route,rule}             values that were compres
 keyrail_compressed_plain_bytes_total{route,rule}        their bytes before
 keyrail_compressed_stored_bytes_total{route,rule}       their bytes as they are stored
 keyrail_incompressible_values_total{route,rule}         values that were tried, of which that saves less than a tenth
+keyrail_compress_cpu_seconds_total{route,rule}          processor time for both
+keyrail_decompressed_values_total{route,rule}           values that were decompressed for clients
+keyrail_decompressed_plain_bytes_total{route,rule}      their bytes as clients got them
+keyrail_decompressed_stored_bytes_total{route,rule}     their bytes as they are stored
+keyrail_decompress_cpu_seconds_total{route,rule}        processor time for that
 """
 
 from collections.abc import Iterator
@@ -17,11 +22,16 @@ _COUNTERS = (
     ("keyrail_compressed_plain_bytes", "Bytes of these values before.", "plain_bytes"),
     ("keyrail_compressed_stored_bytes", "Bytes of these values as they are stored.", "stored_bytes"),
     ("keyrail_incompressible_values", "Values of which compressing saves less than a tenth.", "as_they_are"),
+    ("keyrail_compress_cpu_seconds", "Processor time for trying to compress values.", "seconds"),
+    ("keyrail_decompressed_values", "Values that were decompressed for clients.", "decompressed_values"),
+    ("keyrail_decompressed_plain_bytes", "Bytes of these values as clients got them.", "decompressed_plain_bytes"),
+    ("keyrail_decompressed_stored_bytes", "Bytes of these values as stored.", "decompressed_stored_bytes"),
+    ("keyrail_decompress_cpu_seconds", "Processor time for decompressing values.", "decompressed_seconds"),
 )
 
 
 def collect_compressed(routes: list[RouteFigures]) -> Iterator[Metric]:
-    """Nothing of rules that have compressed nothing."""
+    """Nothing of rules that have compressed and decompressed nothing."""
     for name, text, figure in _COUNTERS:
         counter = CounterMetricFamily(name, text, labels=("route", "rule"))
         for route in routes:

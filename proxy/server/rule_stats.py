@@ -12,8 +12,10 @@
 A rule about the local cache also has ``"local_cache": {"enforce": {"hits", "bytes", "saved_redis_seconds"}, "audit":
 {…}}``: what it has answered from memory, and in other modes what it would have answered.
 
-A rule that compresses also has ``"compressed": {"values", "plain_bytes", "stored_bytes", "as_they_are"}``: in all
-modes, what it has or would have compressed; ``as_they_are`` are the values of which that saves less than a tenth.
+A rule that compresses also has ``"compressed": {"values", "plain_bytes", "stored_bytes", "saved_bytes", "ratio",
+"seconds", "as_they_are", "decompressed_values", …}``: in all modes, what it has or would have compressed, and what was
+decompressed; ``as_they_are`` are the values of which compressing saves less than a tenth, ``ratio`` is the plain bytes
+by the stored ones (null before the first value), ``seconds`` are of a processor.
 
 Each rule of the policy is listed, even without hits; ``out_of`` is the number of commands that it could have judged.
 A rule that judges by the last scan has ``"quota": {"scan": "2026-…", "missing": "", "age_seconds", "max_age_seconds",
@@ -69,7 +71,7 @@ def route_rule_stats(workers: Workers, route: int) -> dict[str, Any]:
         _rule(policy, rule, workers.paused, by_rule.get(rule.name, {}), out_of.get(rule.name, {}))
         | quota(workers, route, rule)
         | (_from_memory(cached.get(rule.name, {})) if rule.name in about_cache else {})
-        | ({"compressed": compressed[rule.name]} if rule.name in compressed else {})
+        | ({"compressed": _saving(compressed[rule.name])} if rule.name in compressed else {})
         for rule in policy.rules
     ]
     return {"route": its.name, "policy": policy.source, "generation": workers.generation, "rules": rules}
@@ -80,6 +82,11 @@ def quota(workers: Workers, route: int, rule: PolicyRule) -> dict[str, Any]:
     if not rule.settings.judges_by_scan:
         return {}
     return {"quota": rule.settings.standing(workers.stored_keys.stored(route, rule.name), time.time())}
+
+
+def _saving(figures: Mapping[str, float]) -> dict[str, float | None]:
+    plain, stored = figures["plain_bytes"], figures["stored_bytes"]
+    return {**figures, "saved_bytes": plain - stored, "ratio": round(plain / stored, 2) if stored else None}
 
 
 def _from_memory(figures: Mapping[str, Any]) -> dict[str, Any]:

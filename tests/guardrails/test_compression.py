@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tests.compression.histories import REFUSED, Argv, History, json_of, value_o
 from tests.conftest import Fleet, seeds
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import eventually
 from tests.resp import pack as request
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
@@ -143,6 +145,26 @@ def test_patterns_of_sort_are_read_as_redis_reads_them(
             told, expected = wire.ask(*argv), direct.ask(*argv)
             assert told == expected or told.startswith(b"-DENIED keyrail/docs: "), argv
             assert told.startswith(b"-DENIED keyrail/docs: ") is argv[-1].startswith(b"*->"), argv
+
+
+def test_rules_tell_what_is_saved(fleet: Fleet, engine: Engine, tmp_path: Path) -> None:
+    running = served(fleet, engine, tmp_path)
+    value = json_of(random.Random(1), 5000)
+
+    def figures() -> dict[str, float]:
+        (rule,) = json.loads(running.http("/rules")[1])["routes"][0]["rules"]
+        return dict(rule.get("compressed", {}))
+
+    before = figures()
+    with running.wire() as wire:
+        wire.ask("SET", "doc:1", value)
+        wire.ask("GET", "doc:1")
+    eventually(lambda: figures().get("decompressed_values", 0) > before.get("decompressed_values", 0))
+    told = figures()
+    assert told["saved_bytes"] == told["plain_bytes"] - told["stored_bytes"] > 0
+    assert told["ratio"] > 2
+    assert told["seconds"] > 0
+    assert told["decompressed_seconds"] > 0
 
 
 def test_large_values_pass_as_they_are(fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path) -> None:

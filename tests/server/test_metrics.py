@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.net.connection.info_figures import figures_of, read_info
 from proxy.policy.model import TRANSPARENT
+from proxy.rules.shared_state import COMPRESSION_FIGURES
 from proxy.server.evidence.group_evidence import GroupEvidence
 from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.evidence.memory_store import MemoryStore
@@ -115,7 +116,7 @@ class OneRoute:
             "out_of_step": 0,
             "reconnects": 0,
             "traces": latencies.figures(),
-            "compressed": {"docs": {"values": 4, "plain_bytes": 900, "stored_bytes": 300, "as_they_are": 1}},
+            "compressed": {"docs": {figure: at + 1 for at, figure in enumerate(COMPRESSION_FIGURES)}},
             "local_cache": {"hits": 3, "audited_hits": 1, "ages": 1.5, "fills": 2, "fills_in_vain": 1},
             "replica_reads": {"moved": 8, "own_writes": 1, "no_replica": 2},
         }
@@ -350,10 +351,15 @@ def test_what_is_compressed(exported: list[Metric]) -> None:
         if sample.labels.get("rule") == "docs" and sample.name.endswith("_total")
     }
     assert figures == {
-        "compressed_values_total": 4,
-        "compressed_plain_bytes_total": 900,
-        "compressed_stored_bytes_total": 300,
-        "incompressible_values_total": 1,
+        "compressed_values_total": 1,
+        "compressed_plain_bytes_total": 2,
+        "compressed_stored_bytes_total": 3,
+        "compress_cpu_seconds_total": 4,
+        "incompressible_values_total": 5,
+        "decompressed_values_total": 6,
+        "decompressed_plain_bytes_total": 7,
+        "decompressed_stored_bytes_total": 8,
+        "decompress_cpu_seconds_total": 9,
     }
 
 

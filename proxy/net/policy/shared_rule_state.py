@@ -1,9 +1,11 @@
 """The state of a route's rules that workers share: limits, and what is known of the stored keys."""
 
+import time
 from collections.abc import Callable, Mapping
 
+from proxy.compression.budget import PlainBudget
 from proxy.rules.memory import Memory
-from proxy.rules.shared_state import Demand, DividedState, Lease, Stored, StoredState, Written
+from proxy.rules.shared_state import CompressedValues, Demand, DividedState, Lease, Stored, StoredState, Written
 
 
 class SharedRuleState:
@@ -33,3 +35,9 @@ class SharedRuleState:
         for name, state in self._memory.each(StoredState).items():
             if name in stored:
                 state.learn(stored[name], self._now())
+
+
+def run_compression(memory: Memory, now: Callable[[], float]) -> None:
+    """Give what rules that compress share the clocks of this worker."""
+    memory.shared(PlainBudget).run_by(now)
+    memory.shared(CompressedValues).run_by(time.thread_time)

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from proxy.commands.table import STANDARD
-from proxy.compression.budget import PlainBudget
 from proxy.hotpath.counting.counters import Counters
 from proxy.hotpath.counting.error_counts import ErrorCounts
 from proxy.hotpath.counting.sampler import Sampler
@@ -42,7 +41,7 @@ from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries
 from proxy.net.policy.plan_compiler import FindPlans
 from proxy.net.policy.policies import Policies
-from proxy.net.policy.shared_rule_state import SharedRuleState
+from proxy.net.policy.shared_rule_state import SharedRuleState, run_compression
 from proxy.net.policy.supervisor_requests import RequestInfo, SupervisorRequests
 from proxy.net.policy.tracer import Tracer
 from proxy.net.policy.verdicts import Verdicts, VerdictUpdate
@@ -162,7 +161,7 @@ class Route(RoutePort):
         self.late_writes = LateWrites(loop, connections.all, self.clients, self._patience)
         supply, pools, count, memory = connections.supply, connections.pools, connections.count, policies.memory
         self.rule_state = SharedRuleState(memory, self.now)
-        memory.shared(PlainBudget).run_by(self.now)
+        run_compression(memory, self.now)
         self.scripts = ScriptExchange(find_calls, lambda: memory.each_shared(SharedFacts), connections.known_scripts)
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
         self._liveness = Liveness(connections, settings.upstream_silence, asks_info=asks_replicas)

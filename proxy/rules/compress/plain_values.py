@@ -7,6 +7,7 @@ would damage or show compressed values is refused while the rule is enforced for
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.compressed_values import (
@@ -24,7 +25,7 @@ from proxy.commands.compressed_values import (
 )
 from proxy.commands.key_types import key_types_of
 from proxy.commands.table import Spec
-from proxy.compression.budget import PlainBudget
+from proxy.compression.budget import CountedBudget, PlainBudget
 from proxy.compression.frames import FIELD, STRING
 from proxy.compression.replies import OfPlain, PlainReply
 from proxy.rules.compress.answers import answer_of
@@ -36,6 +37,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.plan_checks import ValueCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
+from proxy.rules.shared_state import CompressedValues
 from proxy.rules.verdict import PASS, EditReply, Pass, ReplyEdit, Rewrite, Verdict
 
 _INSTEAD = "read the whole value, change it and write it back, or take this key out of the rule"
@@ -73,7 +75,8 @@ class PlainValues(Rule):
         self._enforced = settings.enforced
         self._refusals = Refusals(name, wording, binding)
         self._binding = binding
-        self._budget = binding.memory.shared(PlainBudget)
+        budget, counts = binding.memory.shared(PlainBudget), binding.memory.shared(CompressedValues)
+        self._budget = CountedBudget(budget, partial(counts.note_decompressed, name), counts.cpu)
 
     def touches(self, spec: Spec) -> bool:
         """Commands about values of strings and hashes, and those that nobody knows."""

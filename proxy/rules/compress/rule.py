@@ -109,8 +109,9 @@ class Compress(Rule):
                 return self._too_large(command, index)
             if wraps or (terms.above < len(value) <= left and not is_number(value)):
                 fits = len(value) * self._cost <= left
+                began = self._counts.cpu()
                 argv[index] = stored = pack(value, version, terms.codec, terms.level if fits else _FAST, terms.above)
-                self._counts.note(self.name, len(value), len(stored))
+                self._counts.note(self.name, len(value), len(stored), self._counts.cpu() - began)
                 left -= len(value) * (self._cost if fits else 1)
         return PASS if argv == command.argv else Rewrite(argv)
 

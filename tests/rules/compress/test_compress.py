@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -267,14 +268,20 @@ def test_without_the_codecs_a_policy_with_the_rule_does_not_load(monkeypatch: py
 
 @pytest.mark.parametrize("mode", ["audit", "enforce"])
 def test_what_is_saved_is_counted(mode: str) -> None:
-    memory = Memory()
+    memory, seconds = Memory(), count()
+    memory.shared(CompressedValues).run_by(lambda: float(next(seconds)))
     rules = PolicyCompiler(policy(RULE.replace("MODE", mode)), STANDARD, memory=memory).bind(None)
     for value in (TEXT, TEXT, bytes(range(255, 0, -1)), b"short"):
         rules.judge(command("SET doc:1", value), context())
     stored = len(pack(TEXT, STRING, Codec.ZSTD, 3, 64))
-    assert memory.shared(CompressedValues).figures() == {
-        "docs": {"values": 2, "plain_bytes": 2 * len(TEXT), "stored_bytes": 2 * stored, "as_they_are": 1}
-    }
+    reading = rules.judge(command("GET doc:1"), context()).edit
+    assert reading is not None
+    reply = b"$%d\r\n%b\r\n" % (stored, pack(TEXT, STRING, Codec.ZSTD, 3, 64))
+    assert reading(reply) == b"$%d\r\n%b\r\n" % (len(TEXT), TEXT)
+    one_way = {"values": 2, "plain_bytes": 2 * len(TEXT), "stored_bytes": 2 * stored, "seconds": 3, "as_they_are": 1}
+    back = {"values": 1, "plain_bytes": len(TEXT), "stored_bytes": stored, "seconds": 1}
+    figures = memory.shared(CompressedValues).figures()
+    assert figures == {"docs": one_way | {f"decompressed_{name}": figure for name, figure in back.items()}}
 
 
 def test_reads_of_these_keys_stay_with_the_primary() -> None:
