@@ -4,6 +4,7 @@
     networks.py           networks, and whether an address is in one
     zones.py              the zones of a network, by address
     tenants.py            apps that see only their own keys, and their prefixes
+    tenant_scripts.py     scripts of tenants, judged by their text
     apps.py               the applications of a policy, and how their clients are recognised
     scope.py              which commands of which clients a rule is about
     model.py              a loaded policy
