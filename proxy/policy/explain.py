@@ -121,7 +121,8 @@ def _for_tenant(
         return verdict, ()
     said = tenant.problem or f"its keys begin with {tenant.prefix.decode()} in Redis"
     line = RuleLine("tenants", str(compiled.policy.tenants.where), said)
-    refusal = refusal_of(command, tenant.scripts)
+    flushes = tenant.empties(command.spec.name)
+    refusal = b"" if flushes else refusal_of(command, tenant.scripts)
     if not refusal and compiled.tenant_scripts is not None:
         verdict = compiled.tenant_scripts.refusal(command, in_transaction=False) or verdict
     if refusal or not isinstance(verdict, Pass | Rewrite) or tenant.problem:
@@ -129,6 +130,8 @@ def _for_tenant(
     sent = command if isinstance(verdict, Pass) else Command(compiled.table, verdict.argv, verdict.spec)
     if walk_of(sent) is not None and not arity_error(sent):
         return f"Keyrail answers {sent.name} by a walk over the keys of the tenant", (line,)
+    if flushes:
+        return "Keyrail deletes the keys of the tenant, in a walk over them", (line,)
     try:
         return Rewrite(prefixed(sent, tenant.prefix, tenant.scripts).argv), (line,)
     except NotOfferedError as refused:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from proxy.commands.tenant_commands import ScriptTerms
+from proxy.commands.tenant_commands import EMPTYING, ScriptTerms
 from proxy.policy_yaml.errors import Where
 from proxy.rules.key_walk import WalkBudget
 from proxy.schema.expressions import ANY_BYTE, Chain, Expression, OneOf, Repeated, byte_set, text
@@ -34,11 +34,13 @@ class Piece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TenantTerms:
     """What clients of all tenants may do: which of their `scripts` run. KEYS, DBSIZE and RANDOMKEY `walk` over a
-    tenant's keys within this budget; DBSIZE may tell a count of at most `count_age` seconds."""
+    tenant's keys within this budget; DBSIZE may tell a count of at most `count_age` seconds. `flushes`: FLUSHDB deletes
+    the tenant's keys in a walk."""
 
     scripts: ScriptTerms = ScriptTerms.JUDGE
     walk: WalkBudget = field(default_factory=WalkBudget)
     count_age: int = 60
+    flushes: bool = False
 
 
 class Tenant(NamedTuple):
@@ -53,6 +55,10 @@ class Tenant(NamedTuple):
     def scripts(self) -> ScriptTerms:
         """Which of its scripts run."""
         return self.terms.scripts
+
+    def empties(self, command: str) -> bool:
+        """Whether Keyrail deletes its keys in place of the command of this name."""
+        return self.terms.flushes and command in EMPTYING
 
     def sees_as(self, other: "Tenant | None") -> bool:
         """Whether both have the same keys."""

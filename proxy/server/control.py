@@ -5,7 +5,9 @@
     Commit        use that generation              None: it judges all later commands
     Switch        turn the kill switch             None: it is on, or off
     RecallScript  the commands that a script calls those commands, or None: not seen by this worker
-    HoldWrites    Redis is about to hold writes    None: those under way have been answered
+    HoldWrites    Redis is about to hold writes    nothing: those under way have been answered
+    HoldTenant    a tenant's keys will be deleted  nothing: its writes under way have been answered; or why not
+    EndHold       they have been                   nothing: its writes were held until now; or why not
 
     a worker asks the supervisor                   its reply
     GroupInfo     a client's query about the group the answer
@@ -13,7 +15,7 @@
     ShareLimits   what clients want of limits      the worker's shares of the limits
     FindPlans     plans of some clients            the parts that it lacks, or None: not in force any more
     FindStored    what is stored, for rules        what is known, from scans and all workers
-    HoldWrites    Redis is about to hold writes    None: no other worker sends more of them
+    HoldWrites, HoldTenant, EndHold                nothing: each other worker has done it; or what one has said
 
     supervisor tells a worker                      a worker tells the supervisor
     Start   the settings, policies and sockets     Serving        every listener accepts
@@ -143,13 +145,39 @@ class FindStored(ProcessRequest[tuple[Mapping[str, Stored], ...]]):
 # Requests both ways
 
 
+class ForOthers(ProcessRequest[str]):
+    """What a worker asks of all others: the supervisor passes it on. The reply is a problem; empty if there is none."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class HoldWrites(ProcessRequest[None]):
+class HoldWrites(ForOthers):
     """Redis is about to hold writes back for a client of one worker: let none of the others send more of them on shared
     connections; the reply comes when those under way have been answered."""
 
     seconds: ClassVar[float] = 1.0
     route: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldTenant(ForOthers):
+    """A worker is about to delete a tenant's keys: hold what the tenant's clients write, for `at_most` seconds; the
+    reply comes when commands under way have been answered."""
+
+    route: int
+    token: str
+    prefix: bytes
+    at_most: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndHold(ForOthers):
+    """It has deleted them: hold those writes no more; the reply is a problem if they were not held until now."""
+
+    route: int
+    token: str
+    prefix: bytes
 
 
 # Notifications to a worker
@@ -259,9 +287,9 @@ class News(Notification):
 WorkerOrder: TypeAlias = Prepare | Commit | Switch
 """The requests that change how a worker judges. A worker follows them one after another, in order;
 but it turns the kill switch at once, also while it prepares."""
-WorkerRequest: TypeAlias = WorkerOrder | RecallScript | HoldWrites
+WorkerRequest: TypeAlias = WorkerOrder | RecallScript | HoldWrites | HoldTenant | EndHold
 WorkerNotification: TypeAlias = NameNodes | LogFrom | Drain | SeenScripts | WritesHeld
-SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans | FindStored | HoldWrites
+SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans | FindStored | ForOthers
 SupervisorNotification: TypeAlias = (
     Serving | Unfit | WorkerReport | News | SeenScripts | SeenServers | TrafficReport | WritesHeld
 )

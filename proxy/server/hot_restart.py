@@ -28,6 +28,11 @@ Groups = list[list[socket.socket]]
 
 _READY = b"+"
 
+SUCCESSOR = "the process that takes over from this one"
+_PREDECESSOR = "the process before this one"
+_END_SECONDS = 5.0
+"""How long a process takes to end, once it has drained."""
+
 
 class Inheritance:
     """The sockets and the lock that a predecessor has handed on; without a predecessor, none."""
@@ -40,6 +45,7 @@ class Inheritance:
         if self._lock is not None:
             os.set_inheritable(self._lock, False)
         self._sockets = [(name, _opened(groups)) for name, groups in told.get("sockets", ())]
+        self._beside: set[str] = set()
 
     def take(self, name: str) -> Groups | None:
         """The sockets of this listener; None if there are none."""
@@ -54,6 +60,12 @@ class Inheritance:
         """Whether there is a predecessor, which goes on until it is told that this process is ready."""
         return self._pipe is not None
 
+    def serves_beside(self, beside: set[str]) -> None:
+        """Add the predecessor to these, if there is one, until it has ended."""
+        if self.handed_on:
+            self._beside = beside
+            beside.add(_PREDECESSOR)
+
     def take_lock(self) -> int | None:
         """The lock of the state folder; None if there is none."""
         lock, self._lock = self._lock, None
@@ -67,9 +79,11 @@ class Inheritance:
             _close(groups)
         self._sockets.clear()
 
-    def tell_ready(self) -> None:
-        """Let the predecessor end."""
+    def tell_ready(self, drain: float) -> None:
+        """Let the predecessor end, which takes it so many seconds to ``drain``."""
         if self._pipe is not None:
+            end = drain + _END_SECONDS
+            asyncio.get_running_loop().call_later(end, self._beside.discard, _PREDECESSOR)
             # The predecessor may have died meanwhile.
             try:
                 os.write(self._pipe, _READY)

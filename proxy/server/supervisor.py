@@ -33,7 +33,7 @@ from proxy.server.evidence.model import EvidenceStore
 from proxy.server.evidence.store import SqliteStore
 from proxy.server.files import read_files
 from proxy.server.group_info import group_info
-from proxy.server.hot_restart import Inheritance, Successor
+from proxy.server.hot_restart import SUCCESSOR, Inheritance, Successor
 from proxy.server.incidents import Incidents, IncidentsError
 from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.listeners import ListenError, Listeners
@@ -122,7 +122,7 @@ class Supervisor:
                 self._spawn(PolicyFileWatcher(reloader).run())
             if self._folder is not None:
                 self._folder.sign()
-            self._inherited.tell_ready()
+            self._inherited.tell_ready(self._settings.drain)
             self._manager.ready(f"{self._settings.workers} workers, {BUILD_FORM}")
             return await self._watch()
         finally:
@@ -182,6 +182,7 @@ class Supervisor:
                 group_info=self._group_info,
                 on_change=self._notice_changes,
             )
+            self._inherited.serves_beside(self._workers.beside)
             self._switch = KillSwitch(self._workers, state_file, pause)
             self._keeper = keeper = EvidenceKeeper(self._workers, names, self._open_store, self._inherited.handed_on)
             reloader = Reloader(
@@ -289,6 +290,7 @@ class Supervisor:
 
     async def _hand_over(self) -> None:
         """Start a successor on the same sockets, and stop when it serves."""
+        assert self._workers is not None, "started without workers"
         why_not = self._cannot_hand_over()
         if why_not:
             notice(f"no successor: {why_not}", Level.ERROR)
@@ -302,6 +304,7 @@ class Supervisor:
         except OSError as error:
             notice(f"no successor: {error.strerror}", Level.ERROR)
             return
+        self._workers.beside.add(SUCCESSOR)
         if await self._successor.serves():
             notice(f"process {self._successor.pid} has taken over: stopping")
             self._manager.replaced_by(self._successor.pid)
@@ -318,6 +321,7 @@ class Supervisor:
         else:
             status = await self._successor.ended()
             self._successor = None
+            self._workers.beside.discard(SUCCESSOR)
             notice(f"the successor has ended with status {status} before it was ready: going on", Level.ERROR)
 
     def _cannot_hand_over(self) -> str:

@@ -42,9 +42,11 @@ from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
     Drain,
+    EndHold,
     FindPlans,
     FindScript,
     GroupInfo,
+    HoldTenant,
     HoldWrites,
     ListenerSocket,
     LogFrom,
@@ -136,6 +138,9 @@ class Worker:
         if start.settings.workers > 1:
             route.pauses.hold_others = partial(self._channel.request, HoldWrites(index))
             route.pauses.tell_others = partial(self._channel.notify, WritesHeld(index))
+        # Also where there are no others: the supervisor knows whether another Keyrail has taken over.
+        route.pauses.tenants.hold_others = lambda *hold: self._channel.request(HoldTenant(index, *hold))
+        route.pauses.tenants.end_others = lambda *hold: self._channel.request(EndHold(index, *hold))
         route.readiness.rename_nodes(self._aliases[index])
         route.scripts.learn(start.scripts[index])
         return route
@@ -271,7 +276,11 @@ class Worker:
                 return request.answer(self._routes[route].scripts.recall(key))
             case HoldWrites(route):
                 await self._routes[route].pauses.hold()
-                return request.answer(None)
+                return request.answer("")
+            case HoldTenant(route, token, prefix, seconds):
+                return request.answer(await self._routes[route].pauses.tenants.hold(token, prefix, seconds))
+            case EndHold(route, token, prefix):
+                return request.answer(self._routes[route].pauses.tenants.end(token, prefix))
             case _:
                 assert_never(request)
 

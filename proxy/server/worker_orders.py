@@ -30,3 +30,12 @@ class WorkerOrders:
         for worker, followed in zip(told, outcome_of_each, strict=True):
             if isinstance(followed, RequestTimeout):
                 notice(f"worker {worker.number} has not confirmed in {order.seconds:g} s: {order}", Level.WARNING)
+
+
+def first_problem(told: Collection[str | RequestError], missing: int, beside: Collection[str]) -> str:
+    """Why a worker's request to all others is in vain; empty if it is not. So many workers are ``missing``; ``beside``
+    names processes that serve clients of the same Keyrail, and do not answer it."""
+    for process in beside:
+        return f"{process} may serve its clients, too"
+    problems = (f"a worker does not answer: {each}" if isinstance(each, RequestError) else each for each in told)
+    return next(filter(None, problems), "a worker is being replaced" if missing else "")

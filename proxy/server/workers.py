@@ -24,8 +24,8 @@ from proxy.server.control import (
     FindPlans,
     FindScript,
     FindStored,
+    ForOthers,
     GroupInfo,
-    HoldWrites,
     ListenerSocket,
     LogFrom,
     News,
@@ -55,7 +55,7 @@ from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import PeerLost, TypedReply, first_known, outcomes
 from proxy.server.stored_keys import StoredKeys
 from proxy.server.violations import Violations
-from proxy.server.worker_orders import WorkerOrders
+from proxy.server.worker_orders import WorkerOrders, first_problem
 from proxy.server.worker_process import WorkerProcess, launch
 from proxy.server.worker_sharing import WorkerSharing
 from proxy.server.worker_start import next_process
@@ -94,6 +94,8 @@ class Workers:
         self.generation = 1
         self.paused = paused
         """The kill switch is on."""
+        self.beside: set[str] = set()
+        """Other processes that may serve clients of this Keyrail."""
         self.restarts = 0
         self.lag = 0.0
         """Seconds by which the supervisor's event loop was late, when it last looked at the workers."""
@@ -311,9 +313,9 @@ class Workers:
             case FindScript(route, key):
                 asked = [each.channel.request(RecallScript(route, key)) for each in self._others(worker)]
                 return request.answer(await first_known(asked))
-            case HoldWrites():
-                await outcomes([other.channel.request(request) for other in self._others(worker)])
-                return request.answer(None)
+            case ForOthers():
+                told = await outcomes([other.channel.request(request) for other in self._others(worker)])
+                return request.answer(first_problem(told, self._settings.workers - self.living, self.beside))
             case FindPlans():
                 return request.answer(await self._plans.find(request))
             case FindStored(written):

@@ -41,6 +41,10 @@ def test_explain_shows_what_redis_gets(file: str, capsys: pytest.CaptureFixture[
     assert text.endswith(f"to Redis: {repr(sent)[2:-1]}\n")
     assert r"to Redis: *2\r\n$3\r\nGET\r\n$6\r\nacme:a\r\n" in explained(capsys, file, "acme", "GET", "a")
     assert "to the client: -DENIED keyrail: FLUSHDB is not offered" in explained(capsys, file, "acme", "FLUSHDB")
+    flushes = Path(file).with_name("flushes.yaml")
+    flushes.write_text(POLICY.replace("prefix:", "flush: walk, only_keyrail: yes, prefix:"))
+    deletes = explained(capsys, str(flushes), "acme", "FLUSHDB")
+    assert deletes.endswith("\n\nKeyrail deletes the keys of the tenant, in a walk over them\n")
     assert explained(capsys, file, "acme", "DBSIZE").endswith("answers DBSIZE by a walk over the keys of the tenant\n")
     assert "to the client: -ERR wrong number of arguments for 'dbsize'" in explained(
         capsys, file, "acme", "DBSIZE", "x"

@@ -189,6 +189,46 @@ def test_no_write_is_lost_and_none_is_anothers_while_slots_move(empty: RealClust
     assert stored(empty) <= {name for tenant in NAMES for name in names_of(tenant, KEYS)}
 
 
+def flushed(client: Any) -> bool:
+    """Whether it is done; not while Keyrail learns where a slot has gone."""
+    try:
+        return bool(client.flushdb())
+    except redis.exceptions.ClusterDownError:
+        return False
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_flushdb_deletes_its_own_keys_on_all_nodes_while_no_slot_moves(
+    empty: RealCluster, new_keyrail: Callable[..., Keyrail], tmp_path: Path, protocol: int
+) -> None:
+    flushes = WITHOUT_RULES.replace("globex]}", "globex], flush: walk, only_keyrail: yes}")
+    keyrail = served(empty, new_keyrail, tmp_path, flushes, workers=2)
+    acme, globex = (client_of(keyrail, name, protocol) for name in NAMES)
+    for client in (acme, globex):
+        client.mset(dict.fromkeys([*KEYS, *(f"{{one}}{number}" for number in range(300))], "v"))
+    theirs = {name for name in stored(empty) if name.startswith(b"globex:")}
+    slot = slot_of(f"acme:{KEYS[0]}".encode())
+    source = empty.owner(slot)
+    target = next(each for each in empty.primaries() if each is not source)
+    empty.open_slot(slot, source, target)
+    with pytest.raises(redis.ResponseError, match=r"slots of the cluster are moving.*; no key of this tenant is gone"):
+        acme.flushdb()
+    empty.move_keys(slot, source, target)
+    empty.close_slot(slot, target)
+    empty.settle()
+    eventually(lambda: flushed(acme))
+    assert stored(empty) == theirs
+    acme.mset(dict.fromkeys(KEYS, "v"))
+    assert acme.flushdb(asynchronous=True)
+    assert stored(empty) == theirs
+    node = empty.owner(slot)
+    node.do("ACL", "SETUSER", "acme", "-cluster|nodes" if protocol == 2 else "-unlink")
+    acme.set(KEYS[0], "v")
+    with pytest.raises(redis.ResponseError, match=r"this user may not run (CLUSTER NODES|UNLINK); no key of this"):
+        acme.flushdb()
+    node.do("ACL", "SETUSER", "acme", "+@all")
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_messages_stay_with_the_tenant(empty: RealCluster, keyrail: Keyrail, protocol: int) -> None:
     kind = b"*" if protocol == 2 else b">"

@@ -44,7 +44,7 @@ class Bench:
             opening=SimpleNamespace(open_apart=lambda _node: self.answer(fresh)),
             on_stuck=lambda _act: None,
         )
-        self.pauses = WritePauses(WriteGate(), cast("Any", self.connections))
+        self.pauses = WritePauses(WriteGate(), cast("Any", self.connections), ())
 
     def call_later(self, _seconds: float, act: Callable[[], object]) -> Any:
         self.late.append(act)

@@ -33,6 +33,8 @@ def test_each_app_has_its_prefix_and_others_have_none() -> None:
     assert policy(APPS).tenants.of("acme", "u", "l") is None
     trusting = policy(f"{APPS}tenants: {{prefix: x, apps: [acme], scripts: trusted}}").tenants
     assert trusting.of("acme", "u", "l") == Tenant(b"x", "", TenantTerms(ScriptTerms.TRUST))
+    flushes = policy(f"{APPS}tenants: {{prefix: x, apps: [acme], flush: walk, only_keyrail: yes}}").tenants
+    assert flushes.of("acme", "u", "l") == Tenant(b"x", "", TenantTerms(flushes=True))
     assert tenants("v2/{listener}/{user}:").of("acme", "ann", "1.2.3.4:6380") == Tenant(b"v2/1.2.3.4:6380/ann:")
 
 
@@ -118,7 +120,13 @@ EXPECTED = 'expected a prefix such as "{app}:", of {app}, {user}, {listener}, ${
         ("{prefix: '{app}:', apps: [nobody]}", "9: tenants.apps: found nobody, expected an app: acme, globex"),
         ("{prefix: '{app}:', apps: [claimed]}", "9: tenants.apps: found claimed, which is matched by client_name"),
         ("{prefix: '{app}_', apps: [a_b]}", "9: tenants.apps: found a_b, expected a name that can be part"),
-        ("{prefix: '{app}:', apps: [acme], flush: walk}", "9: tenants.flush: found an unknown key, expected one of"),
+        ("{prefix: '{app}:', apps: [acme], slots: one}", "9: tenants.slots: found an unknown key, expected one of"),
+        (
+            "{prefix: '{app}:', apps: [acme], flush: walk}",
+            "9: tenants.flush: found walk, expected only_keyrail: yes beside it, which says that these",
+        ),
+        ("{prefix: '{app}:', apps: [acme], flush: walk, only_keyrail: no}", "9: tenants.flush: found walk, expected"),
+        ("{prefix: '{app}:', apps: [acme], flush: yes}", "9: tenants.flush: found 'yes', expected one of refuse, walk"),
         ("[acme]", "9: tenants: found a list, expected a mapping"),
     ],
 )

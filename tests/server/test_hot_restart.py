@@ -165,7 +165,7 @@ def test_a_successor_takes_all_sockets_that_an_older_version_has_bound_for_its_w
 def test_without_a_predecessor_there_is_nothing_to_take_and_nobody_to_tell() -> None:
     inheritance = Inheritance({})
     assert inheritance.take(f"redis://127.0.0.1:{free_port()}") is None
-    inheritance.tell_ready()
+    inheritance.tell_ready(0.0)
     inheritance.close_rest()
 
 

@@ -27,8 +27,8 @@ from proxy.server.control import (
     FindPlans,
     FindScript,
     FindStored,
+    ForOthers,
     GroupInfo,
-    HoldWrites,
     Prepare,
     RecallScript,
     SeenScripts,
@@ -58,7 +58,7 @@ class FakeRoute:
         self.census = SimpleNamespace(refresh=lambda: None, buffered=lambda: 0)
         self.done: list[str] = []
         self.readiness = SimpleNamespace(found_cluster=False, rename_nodes=lambda aliases: None)
-        self.pauses = SimpleNamespace(hold_others=None, tell_others=None)
+        self.pauses = SimpleNamespace(hold_others=None, tell_others=None, tenants=SimpleNamespace())
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
@@ -156,7 +156,7 @@ class Supervisor:
                 return request.answer(({"rule": {}},))
             case FindStored(({"rule": {"app": Written(1)}},)):
                 return request.answer(({"rule": Stored(7.0)},))
-            case GroupInfo() | FindScript() | FindPlans() | FindStored() | HoldWrites():
+            case GroupInfo() | FindScript() | FindPlans() | FindStored() | ForOthers():
                 raise AssertionError("no client asks")
             case _:
                 assert_never(request)

@@ -19,7 +19,9 @@ from proxy.rules.scripts.memory import script_key
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.control import (
     Commit,
+    EndHold,
     FindScript,
+    HoldTenant,
     HoldWrites,
     Prepare,
     RecallScript,
@@ -105,7 +107,10 @@ class FakeWorker:
                 return request.answer(self.knows)
             case HoldWrites(route):
                 self.orders.append(f"hold {route}")
-                return request.answer(None)
+                return request.answer("")
+            case HoldTenant(_, _, prefix) | EndHold(_, _, prefix):
+                self.orders.append(f"{type(request).__name__} {prefix.decode()}")
+                return request.answer(self.problem or "")
             case _:
                 assert_never(request)
 
@@ -192,6 +197,28 @@ def test_who_does_not_follow_is_named(monkeypatch: pytest.MonkeyPatch, capsys: p
     asyncio.run(main())
     said = STAMP.sub("", capsys.readouterr().err)
     assert said == "keyrail: worker 1 has not confirmed in 0.05 s: Commit(generation=2)\n"
+
+
+def test_what_a_worker_asks_of_all_others_succeeds_only_with_all_of_them() -> None:
+    async def main() -> None:
+        async with workers_of(2) as (workers, fakes):
+            asking, other = fakes
+            hold, end = HoldTenant(0, "token", b"acme:", 1.0), EndHold(0, "token", b"acme:")
+            asked = asking.channel.request
+            assert [await asked(hold), await asked(end)] == ["", ""]
+            assert (asking.orders, other.orders) == ([], ["HoldTenant acme:", "EndHold acme:"])
+            other.problem = "a command is under way"
+            assert await asked(hold) == "a command is under way"
+            other.problem = None
+            workers.beside.add("the process before this one")
+            assert await asked(end) == "the process before this one may serve its clients, too"
+            workers.beside.clear()
+            other.ends_at = HoldTenant
+            assert await asked(hold) == "a worker does not answer: the process has ended"
+            workers._workers[fakes.index(other)].serving = False
+            assert await asked(end) == "a worker is being replaced"
+
+    asyncio.run(main())
 
 
 def test_a_worker_hears_of_the_scripts_of_all_others_and_one_that_begins_of_all() -> None:

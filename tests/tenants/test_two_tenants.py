@@ -36,7 +36,7 @@ rules:
 """)
 WITHOUT_RULES = policy("""
 apps: {acme: {match: {user: acme}}, globex: {match: {user: globex}}}
-tenants: {prefix: "{app}:", apps: [acme, globex]}
+tenants: {prefix: "{app}:", apps: [acme, globex], flush: walk, only_keyrail: yes}
 rules: {}
 """)
 KEYS = [
@@ -65,16 +65,16 @@ HMGET {k} f g|HGETALL {k}|HLEN {k}|HDEL {k} f|LPUSH {k} {v}|RPUSH {k} 1 2|LPOP {
 SADD {k} {v}|SREM {k} {v}|SCARD {k}|SMEMBERS {k}|BLPOP {k} {k} 0.01|BRPOP {k} 0.01|KEYS {p}|KEYS {p}|SCAN 0
 SCAN 0 MATCH {p}|SCAN 0 MATCH {p} COUNT 100|SCAN 0 COUNT 10 MATCH {p} MATCH {p}|WATCH {k}|UNWATCH|MULTI|MULTI|EXEC
 EXEC|EXEC|DISCARD|PING|ECHO {k}|PUBLISH {k} x|PUBSUB NUMSUB {k} {k}|PUBSUB CHANNELS {p}|SELECT 0|SELECT 1|GET
-DBSIZE|DBSIZE|RANDOMKEY
+DBSIZE|DBSIZE|RANDOMKEY|FLUSHDB
 """.replace("\n", "|").strip("|")
 REFUSED = """
-FLUSHALL|FLUSHDB|EVAL "return redis.call('GET','globex:a')" 0|SCRIPT FLUSH|PSUBSCRIBE __keyspace*:a
+FLUSHALL|EVAL "return redis.call('GET','globex:a')" 0|SCRIPT FLUSH|PSUBSCRIBE __keyspace*:a
 PUBSUB NUMPAT|MONITOR|CONFIG GET *|CLIENT LIST|WEIRD {k}|KEYRAIL HOTKEYS
 SWAPDB 0 1|MOVE {k} 1
 """.replace("\n", "|").strip("|")
-LEFT_OUT_BY_RULES = frozenset({"KEYS", "PERSIST", "MULTI", "EXEC", "DISCARD", "SELECT", "MSETNX"})
+LEFT_OUT_BY_RULES = frozenset({"FLUSHDB", "KEYS", "PERSIST", "MULTI", "EXEC", "DISCARD", "SELECT", "MSETNX"})
 """The rules change replies to these, or those in transactions, or ask in the client's database."""
-WALKS = frozenset({"DBSIZE", "KEYS", "RANDOMKEY"})
+WALKS = frozenset({"DBSIZE", "FLUSHDB", "KEYS", "RANDOMKEY"})
 """Keyrail walks for these, which it cannot inside MULTI."""
 UNITS = frozenset({"DISCARD", "EXEC", "MULTI", "WATCH"})
 """A user whose only connection is watching has none for a walk."""

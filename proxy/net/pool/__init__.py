@@ -6,6 +6,7 @@ supply.py            opens the connections that pools need, and puts them there
 backoff.py           the pauses between two attempts to connect to Redis
 connections.py       reacts when upstream connections close, take commands again, or a topology changes
 demotions.py         finds the connections that lead to a replica, and retires them
+tenant_holds.py      holds back what a tenant's clients write, in all workers
 write_pauses.py      finds out when Redis holds writes back, and keeps them off shared connections then
 held_reads.py        moves the reads that a paused write holds up to another connection
 standstills.py       finds shared connections from which nothing comes, while the node answers on another one

@@ -18,7 +18,7 @@ own. Where Keyrail's user may not run that, the end cannot be told: nothing wait
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from proxy.hotpath.upstream.write_gate import WriteGate
@@ -27,10 +27,13 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.downstream.waiting import bring_on
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.held_reads import HeldReads
+from proxy.net.pool.tenant_holds import TenantHolds
 from proxy.net.pool.write_probe import runs_writes
+from proxy.session.ports.counted_keys import CountedKeys
 from proxy.session.ports.pause_port import PausePort
 from proxy.session.ports.pool_key import Node
 from proxy.session.ports.pool_waiter import UpstreamWait, Waiter
+from proxy.session.session import Session
 
 _SETTLE_SECONDS = 0.5
 """How long what is under way may take before a pause begins."""
@@ -69,7 +72,7 @@ class WritePauses(PausePort):
     """Of one route in one worker. ``hold_others`` lets the other workers ``hold``, and ``tell_others`` lets them
     ``look`` once Redis has answered."""
 
-    def __init__(self, gate: WriteGate, connections: Connections) -> None:
+    def __init__(self, gate: WriteGate, connections: Connections, clients: Collection[Session]) -> None:
         self.gate = gate
         self.hold_others: TellOthers | None = None
         self.tell_others: Callable[[], object] | None = None
@@ -82,6 +85,10 @@ class WritePauses(PausePort):
         self._waiting: dict[_Wait, None] = {}
         self._unproved: dict[str | None, float] = {}
         self._moving: set[UpstreamConnection] = set()
+        self.counted = CountedKeys()
+        """Of tenants, until their keys are deleted."""
+        start, settle, forget = connections.all.start, self._settle_shared, self.counted.forget
+        self.tenants = TenantHolds(self._loop, clients, start, settle, self._tenants_changed, forget)
         connections.on_stuck(self.suspect)
 
     # For sessions
@@ -129,6 +136,9 @@ class WritePauses(PausePort):
         """Send no more writes on shared connections, and wait until those that were sent are answered."""
         self._announced.append(self._loop.call_later(_ANNOUNCED_SECONDS, self.look))
         self.gate.closed = True
+        await self._settle_shared()
+
+    async def _settle_shared(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_SECONDS):
                 for _ in range(2):  # the second time, what has followed from them
@@ -175,7 +185,11 @@ class WritePauses(PausePort):
             fresh.abort()
 
     def _settle_gate(self) -> None:
-        self.gate.closed = bool(self._announced or self._probes)
+        self.gate.closed = bool(self._announced or self._probes or self.tenants)
+
+    def _tenants_changed(self) -> None:
+        self._settle_gate()
+        self._wake()
 
     def _wake(self) -> None:
         bring_on(self._loop, [*self._waiting])

@@ -153,7 +153,7 @@ class Route(RoutePort):
             doubt=self._doubt,
             log_as=route.name * asks_replicas,
         )
-        self.pauses = WritePauses(policies.gate, connections)
+        self.pauses = WritePauses(policies.gate, connections, self.clients)
         nodes = Nodes(topology, route.advertised, connections.replicas) if isinstance(topology, Cluster) else None
         watch = watch_over(topology, nodes, connections, route.name * asks_replicas)
         self._checkout = Checkout(connections, capabilities, policies, self.clients)
@@ -214,6 +214,7 @@ class Route(RoutePort):
             self._caches,
             self.pauses,
             readers,
+            self.pauses.counted,
         )
         parts = self.clients, self.ports, pools.home, capabilities, self._logins
         self.listeners = RouteListeners(loop, *parts, self._failures, admission, self._patience)

@@ -1,4 +1,7 @@
-"""``tenants: {prefix: "{app}:", apps: [acme, globex], scripts: trusted, walk: {time: 5s}, count_age: 60s}``."""
+"""``tenants: {prefix: "{app}:", apps: [acme, globex], scripts: trusted, walk: {time: 5s}, count_age: 60s}``.
+
+``flush: walk`` needs ``only_keyrail: yes``: Keyrail holds the writes of its own clients, and nobody else's.
+"""
 
 import os
 import re
@@ -7,7 +10,7 @@ from functools import partial
 from proxy.commands.tenant_commands import ScriptTerms
 from proxy.policy.tenants import NAMES, NO_TENANTS, TEXT, Piece, Tenants, TenantTerms
 from proxy.policy_yaml.errors import shown
-from proxy.policy_yaml.fields import choice, read_duration, read_fields, read_list, scan
+from proxy.policy_yaml.fields import Fields, choice, read_duration, read_fields, read_list, read_switch, scan
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.key_walk import WalkBudget
 from proxy.rules.key_walk_yaml import read_walk_budget
@@ -35,6 +38,7 @@ def read_tenants(value: Value, problems: Problems) -> Tenants | None:
         fields.read("scripts", choice({each.value: each for each in ScriptTerms}), TenantTerms().scripts),
         fields.read("walk", partial(read_walk_budget, make=WalkBudget), WalkBudget()),
         fields.read("count_age", read_duration, TenantTerms().count_age),
+        _read_flush(fields),
     )
     fields.finish()
     names = [app.text for app in apps]
@@ -42,6 +46,16 @@ def read_tenants(value: Value, problems: Problems) -> Tenants | None:
         if names.count(app.text) > 1:
             problems.unexpected(app, "each app once")
     return Tenants(pieces, frozenset(names), terms, fields.where) if pieces and names else NO_TENANTS
+
+
+def _read_flush(fields: Fields) -> bool:
+    flushes = fields.read("flush", choice({"refuse": False, "walk": True}), False)
+    alone = fields.read("only_keyrail", read_switch, False)
+    if flushes and not alone:
+        expected = "only_keyrail: yes beside it, which says that these tenants' keys are written through this one alone"
+        fields.problems.add(fields.where, fields.path_of("flush"), "walk", expected)
+        return False
+    return flushes
 
 
 def _read_prefix(value: Value, problems: Problems) -> tuple[Piece, ...] | None:

@@ -14,6 +14,7 @@ subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 script_units.py       scripts with a cluster upstream: each in a transaction of its own
 tracking_prefixes.py  CLIENT TRACKING with prefixes that overlap, which Redis may answer twice
 tenant_walks.py       KEYS, DBSIZE and RANDOMKEY of tenants, by a walk over their keys
-write_pauses.py       commands that wait while Redis holds writes back
+tenant_flush.py       FLUSHDB of tenants, by a walk that deletes their keys
+write_pauses.py       commands that wait while Redis, or Keyrail for a tenant, holds writes back
 exec_abort.py         the command that makes Redis abort a transaction
 """

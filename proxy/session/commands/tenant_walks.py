@@ -46,8 +46,7 @@ def answered(session: Session, tenant: Tenant, command: Command) -> Step[Decisio
     what = walk_of(command)
     assert what is not None, "others are sent to Redis"
     walks = _WALKS[what](session, tenant, command, refuse)
-    ask = partial(_ask, session) if session.ports.nodes is None else None  # a walk goes over nodes
-    end = yield from procedure.ended(session, walks, ask)
+    end = yield from procedure.ended(session, walks, asking(session))
     if isinstance(end, Exception):
         raise end
     if isinstance(end, Refuse) and what is RequestNames.COUNT:
@@ -55,6 +54,11 @@ def answered(session: Session, tenant: Tenant, command: Command) -> Step[Decisio
         number = session.ports.counted.recent(place, now, tenant.terms.count_age)
         end = end if number is None else _number(number)
     return Decision(end)
+
+
+def asking(session: Session) -> Callable[[Questions, Answered], None]:
+    """How the questions of a walk are sent; with a cluster upstream, it goes over nodes."""
+    return procedure.asking(session) if session.ports.nodes is not None else partial(_ask, session)
 
 
 def _ask(session: Session, questions: Questions, answered: Answered) -> None:
@@ -109,7 +113,7 @@ def _count(session: Session, tenant: Tenant, _command: Command, refuse: Callable
             found += len(names)
             return ""
 
-        stopped = yield from walk(_all_of(tenant), budget.count, page)
+        stopped = yield from walk(all_of(tenant), budget.count, page)
         if stopped is not None:
             return stopped.end(refuse)
         counted.note(place, found, begun, now())
@@ -135,7 +139,7 @@ def _any_key(session: Session, tenant: Tenant, _command: Command, refuse: Callab
                 found = name if chance() * seen < 1 else found
             return ""
 
-        stopped = yield from walk(_all_of(tenant), budget.count, page)
+        stopped = yield from walk(all_of(tenant), budget.count, page)
         if stopped is not None:
             return stopped.end(refuse)
         return Answer(encode_bulk(found.removeprefix(tenant.prefix)) if seen else encode_null(protocol))
@@ -150,7 +154,8 @@ def _place(session: Session, tenant: Tenant) -> Place:
     return session.key.database, tenant.prefix, session.origin.listener
 
 
-def _all_of(tenant: Tenant) -> bytes:
+def all_of(tenant: Tenant) -> bytes:
+    """The pattern that its keys match, and no others."""
     return glob_escaped(tenant.prefix) + b"*"
 
 

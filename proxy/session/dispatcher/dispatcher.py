@@ -15,7 +15,7 @@ from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import reply_mode
 from proxy.session.client_link import BYTES_WAIT
 from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi, redirects
-from proxy.session.commands import client_reply, follow_ups, sending, switching, tenant_walks
+from proxy.session.commands import client_reply, follow_ups, sending, switching, tenant_flush, tenant_walks
 from proxy.session.dispatcher import leaving, n_plus_one, refusals, routing, streaming
 from proxy.session.item import NO_LOOK_AHEAD, Item, LookAhead
 from proxy.session.logins import login
@@ -322,9 +322,10 @@ class Dispatcher:
         session, own, verdict = self.session, item.command, decision.verdict
         if type(verdict) is Rewrite:
             own = Command(session.effective_policy.table, verdict.argv, verdict.spec)
-        if walk_of(own) is not None:
+        if walk_of(own) is not None or tenant.empties(own.spec.name):
             item.asked = True
-            return self._judge_on(item, tenant_walks.answered(session, tenant, own))
+            walk = tenant_walks.answered if walk_of(own) is not None else tenant_flush.emptied
+            return self._judge_on(item, walk(session, tenant, own))
         try:
             tenancy.put_prefix(session, tenant, item, own, decision, self._learn(own))
         except NotOfferedError as refused:

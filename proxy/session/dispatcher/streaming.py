@@ -26,7 +26,7 @@ from proxy.policy.decision import Decision, HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict, chained
 from proxy.session import reply_mode
 from proxy.session.cluster import node_of_keys, subscribing
-from proxy.session.commands import cached_answers, follow_ups, hidden_commands, pinned, sending, switching
+from proxy.session.commands import cached_answers, follow_ups, hidden_commands, pinned, sending, switching, write_pauses
 from proxy.session.dispatcher import transaction
 from proxy.session.item import Item
 from proxy.session.policy import judging, procedure, scripts, tenancy
@@ -61,6 +61,7 @@ def begin(session: Session, data: bytes, request: Request) -> None:
         session.intake.collect(data[request.start :])
         return
     _ask_about_scripts(session, Command(table, argv, spec))
+    write_pauses.check_streamed(session, spec)
     if session.state.blocked or (session.state.upstream is not None and follow_ups.undecided(session)):
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
         switching.drained(session)

@@ -61,8 +61,8 @@ class _Place(NamedTuple):
 
 class NodeQuestions:
     """Those of one procedure, asked as the login of ``key``. SCAN goes over the ``walked`` nodes, and fails while
-    these do not have all keys (``incomplete``). Other questions that have no keys are for the node of ``key``, or for
-    any of the walked ones."""
+    these do not have all keys (``incomplete``). CLUSTER NODES, as often as there are walked ones, goes to each of them.
+    Other questions that have no keys are for the node of ``key``, or for any of the walked ones."""
 
     def __init__(
         self,
@@ -88,8 +88,10 @@ class NodeQuestions:
         """Ask the nodes. ``answered`` gets the reply frames, or None where there are none to be had."""
         by_node: dict[_Place, list[int]] = {}
         sent = []
+        each_walked = iter(self._walked)
         for index, question in enumerate(questions):
-            node, argv = self._place(question)
+            about_node = question[0] == b"CLUSTER"
+            node, argv = (next(each_walked, None), question) if about_node else self._place(question)
             if node is None:
                 answered(None)
                 return

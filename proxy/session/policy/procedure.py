@@ -61,7 +61,7 @@ def ended(
         ends.append(end)
         session.arrived()
 
-    running = RunningProcedure(session.ports, ask or _asking(session), procedure, come)
+    running = RunningProcedure(session.ports, ask or asking(session), procedure, come)
     running.begin()
     try:
         while not ends:
@@ -72,8 +72,8 @@ def ended(
     return ends[0]
 
 
-def _asking(session: Session) -> Callable[[Questions, Answered], None]:
-    # How the questions about the command at hand are sent.
+def asking(session: Session) -> Callable[[Questions, Answered], None]:
+    """How questions about the command at hand are sent, with names as Redis knows them."""
     nodes, router = session.ports.nodes, session.intake.config.router
     if nodes is None or router is None:
         return partial(session.ports.queries.ask, session.place())
@@ -100,4 +100,4 @@ def look_on(session: Session, policy: CompiledPolicy, command: Command, backgrou
             session.ports.reports.report(hits, command, session)
 
     procedure = tenancy.asked_for(session, background.procedure)
-    RunningProcedure(session.ports, _asking(session), procedure, ended).begin()
+    RunningProcedure(session.ports, asking(session), procedure, ended).begin()

@@ -45,7 +45,7 @@ def prefix_of(session: Session) -> bytes:
 
 def refusal(tenant: Tenant, command: Command) -> Refuse | None:
     """The refusal of a command that is not offered to the tenant; None for one that is."""
-    error = refusal_of(command, tenant.scripts)
+    error = b"" if tenant.empties(command.spec.name) else refusal_of(command, tenant.scripts)
     if not error and tenant.problem and has_names(command):
         error = encode_error(f"DENIED keyrail: this client is of a tenant, and {tenant.problem}")
     return Refuse(error) if error else None

@@ -32,6 +32,11 @@ class CountedKeys:
         if len(self._counted) > _MOST:
             self._counted.popitem(last=False)
 
+    def forget(self, prefix: bytes) -> None:
+        """The keys of this tenant may have gone."""
+        for place in [place for place in self._counted if place[1] == prefix]:
+            del self._counted[place]
+
     def recent(self, place: Place, now: float, age: float) -> int | None:
         """The last count, unless it is too old."""
         counted = self._counted.get(place)
