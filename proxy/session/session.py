@@ -8,6 +8,7 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import NamedTuple
 
 from proxy.commands.command import Command
@@ -220,6 +221,10 @@ class Session(AwaitingClient):
             return
         if self.state.blocked:
             self.close("tenant_changed")
+        elif self.intake.running and self.sender.pending_replies == 0:
+            # The command by which it has changed, such as RESET, is still to be answered.
+            self.ports.route.after(0.0, partial(self.close_when_drained, "tenant_changed"))
+            self.intake.finish()
         else:
             self.close_when_drained("tenant_changed")
 

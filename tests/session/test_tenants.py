@@ -318,8 +318,16 @@ def test_a_new_prefix_closes_those_who_know_names() -> None:
     assert fresh.cause is None
 
 
-@pytest.mark.parametrize("words", [("AUTH",), ("HELLO", "3", "AUTH"), ("HELLO", "2", "AUTH")])
-def test_who_is_closed_by_a_login_that_a_file_accepts_gets_no_connection(words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        (("AUTH", "globex", "p"), OK),
+        (("RESET",), b"+RESET\r\n"),
+        (("HELLO", "3", "AUTH", "globex", "p"), b""),
+        (("HELLO", "2", "AUTH", "globex", "p"), b""),
+    ],
+)
+def test_who_is_closed_by_a_login_that_a_file_accepts_gets_no_connection(words: tuple[str, ...], reply: bytes) -> None:
     route = TenantRoute(POLICY)
     route.logins.local = True
     for name in (b"acme", b"globex"):
@@ -329,8 +337,12 @@ def test_who_is_closed_by_a_login_that_a_file_accepts_gets_no_connection(words: 
     client.connected(cast("ClientTransport", wire), "10.1.0.7:5", "")
     client.send(call("AUTH", "acme", "p") + call("GET", "a"))
     upstream.answer(b"$-1\r\n")
-    client.say(*words, "globex", "p")
+    client.heard()
+    client.send(call(*words) + call("GET", "a"))
+    for act in list(route.timers):
+        act()
     assert (client.cause, client.gone) == ("tenant_changed", True)
+    assert client.heard() == reply, "Redis would have to give that to HELLO"
     assert (upstream.taken(), route.lent) == (call("GET", "acme:a"), [])
 
 
