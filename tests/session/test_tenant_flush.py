@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -91,7 +91,7 @@ class FlushRoute(TenantRoute):
     def __init__(self) -> None:
         self.pauses = Pauses()
         super().__init__(POLICY)
-        self.ports = replace(self.ports, pauses=cast("object", self.pauses))  # type: ignore[arg-type]
+        self.ports = replace(self.ports, pauses=cast("Any", self.pauses))
         self.known_users |= {"acme", "globex", "other"}
 
     def effective_policy(self, key: PoolKey, caller: Caller) -> EffectivePolicy:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -73,15 +74,16 @@ class TenantsClient(CountingClient):
             raise Wrong(f"{words} was answered {reply!r}, of others")
 
 
+def _truth_of(truth: Callable[[bytes], int], prefix: bytes, key: bytes) -> int:
+    return truth(prefix + key)
+
+
 class Spaces:
     """The counters of both tenants and of nobody, and clients that count them until they are told."""
 
     def __init__(self, world: World, truth: Callable[[bytes], int], **options: Any) -> None:
         self.world = world
-        self.counters = {
-            prefix: Counters(world, lambda key, prefix=prefix: truth(prefix + key), **options)  # type: ignore[misc]
-            for prefix in PLACES
-        }
+        self.counters = {prefix: Counters(world, partial(_truth_of, truth, prefix), **options) for prefix in PLACES}
         self.names = [prefix + key for prefix, each in self.counters.items() for key in each.keys]
         self._over = False
         self._tasks: list[asyncio.Task[None]] = []

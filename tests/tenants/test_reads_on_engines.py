@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,10 @@ class History:
             wire.close()
 
 
+def _reads(wire: Wire, value: bytes) -> bool:
+    return wire.value("GET", "k:1") == value
+
+
 def test_memory_answers_with_what_the_tenant_has_now(fleet: Fleet, engine_name: str, tmp_path: Path) -> None:
     engine = fleet.engine(engine_name)
     engine.do("FLUSHALL")
@@ -100,7 +105,7 @@ def test_memory_answers_with_what_the_tenant_has_now(fleet: Fleet, engine_name: 
         with served.wire("acme") as acme, served.wire("globex") as globex:
             for wire, value in ((acme, b"acme"), (globex, b"globex")):
                 assert wire.ask("SET", "k:1", value) == b"+OK\r\n"
-                eventually(lambda wire=wire, value=value: wire.value("GET", "k:1") == value)  # type: ignore[misc]
+                eventually(partial(_reads, wire, value))
             engine.do("SET", "acme:k:1", "direct")
             eventually(lambda: acme.value("GET", "k:1") == b"direct")
             assert globex.value("GET", "k:1") == b"globex"
