@@ -1,6 +1,7 @@
 """Compressed values: the form in which they are stored, and replies with plain ones.
 
-frames.py   one value: valkey-GLIDE's form for strings, Keyrail's own for fields of hashes
-budget.py   how many bytes one worker makes of them
-replies.py  a reply with its values decompressed
+frames.py        one value: valkey-GLIDE's form for strings, Keyrail's own for fields of hashes and with dictionaries
+dictionaries.py  what small values have in common
+budget.py        how many bytes one worker makes of them
+replies.py       a reply with its values decompressed
 """

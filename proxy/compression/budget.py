@@ -6,6 +6,7 @@ anything before that read is worked off, so all that is made of it is in memory 
 
 from collections.abc import Callable
 
+from proxy.compression.dictionaries import NO_DICTIONARIES, Dictionaries
 from proxy.compression.frames import unpack
 
 MOST_AT_ONCE = 256 << 20
@@ -48,11 +49,11 @@ class PlainBudget:
             self._left = int(min(MOST_AT_ONCE, self._left + gone * PER_SECOND))
         return self._left
 
-    def unpack(self, stored: bytes, version: int) -> bytes:
+    def unpack(self, stored: bytes, version: int, dictionaries: Dictionaries = NO_DICTIONARIES) -> bytes:
         """The plain value. Raises TooMuchError, and what ``frames.unpack`` raises."""
         if self.left <= 0:
             raise TooMuchError
-        value = unpack(stored, version)
+        value = unpack(stored, version, dictionaries)
         self._left -= _UNREADABLE if value is stored else len(value)
         return value
 
@@ -74,9 +75,9 @@ class CountedBudget(PlainBudget):
     def left(self) -> int:
         return self._budget.left
 
-    def unpack(self, stored: bytes, version: int) -> bytes:
+    def unpack(self, stored: bytes, version: int, dictionaries: Dictionaries = NO_DICTIONARIES) -> bytes:
         began = self._cpu()
-        value = self._budget.unpack(stored, version)
+        value = self._budget.unpack(stored, version, dictionaries)
         if value is not stored:
             self._note(len(value), len(stored), self._cpu() - began)
         return value

@@ -7,6 +7,9 @@
 Version ``01`` is a field of a hash; it is Keyrail's own, since GLIDE compresses no fields and shows such a value as it
 is. Version ``00`` in a hash, and ``01`` in a string, is somebody's own value.
 
+Versions ``02``, a string, and ``03``, a field, are Keyrail's own, too: between header and frame they have the name of a
+zstd dictionary, eight bytes. Without that dictionary nobody can tell the plain value, and it is an error to read it.
+
 A plain value that begins with MAGIC is always stored compressed, so that nobody takes it for a header. What begins with
 a header and cannot be decompressed is a plain value that somebody has written to Redis directly, as for GLIDE.
 
@@ -20,13 +23,24 @@ from enum import IntEnum
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from proxy.compression.dictionaries import (
+    NAME_BYTES,
+    NO_DICTIONARIES,
+    Dictionaries,
+    Dictionary,
+    UnknownDictionaryError,
+    zstd,
+)
 
 MAGIC = b"\x00\x01\x02"
 STRING = 0
 """The version of strings."""
 FIELD = 1
 """The version of fields of hashes."""
+WITH_DICTIONARY = 2
+"""What a dictionary adds to the version."""
 HEADER = 5
 """The size of a header in bytes."""
 HEAD = HEADER + 18
@@ -40,6 +54,8 @@ MOST_FRAMES = 16
 """The most zstd frames of one value; what has more is a plain value."""
 _LZ4_RATIO = 255
 _LZ4_SIZE = 4
+_NAMED_HEADER = HEADER + NAME_BYTES
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _PAYS = 0.9
 """A value is stored compressed if that has at most this share of its size."""
 EXTRA = "keyrail[compress]"
@@ -63,26 +79,36 @@ class _Undecodable(Exception):
 def missing() -> str:
     """What has to be installed before values can be compressed; empty if nothing is missing."""
     try:
-        _zstd()
+        zstd()
         _lz4()
     except ImportError as error:
         return error.name or "a codec"
     return ""
 
 
-def pack(value: bytes, version: int, codec: Codec, level: int, above: int) -> bytes:
+def pack(
+    value: bytes, version: int, codec: Codec, level: int, above: int, dictionary: Dictionary | None = None
+) -> bytes:
     """The form in which a value is stored: as it is, if it is not larger than `above` bytes or compressing it saves
-    less than a tenth. A value that begins with MAGIC is compressed all the same."""
+    less than a tenth. A value that begins with MAGIC is compressed all the same. A `dictionary` is for zstd."""
     wraps = value.startswith(MAGIC)
     if len(value) <= above and not wraps:
         return value
-    made = b"%b%c%c%b" % (MAGIC, version, codec, _COMPRESS[codec](value, level))
+    if dictionary is None:
+        made = b"%b%c%c%b" % (MAGIC, version, codec, _COMPRESS[codec](value, level))
+    else:
+        frame = dictionary.compress(value, level)
+        made = b"%b%c%c%b%b" % (MAGIC, version + WITH_DICTIONARY, Codec.ZSTD, dictionary.name, frame)
     return made if wraps or len(made) <= len(value) * _PAYS else value
 
 
-def unpack(stored: bytes, version: int) -> bytes:
-    """The plain value. Raises TooLargeError."""
-    if not stored.startswith(MAGIC) or len(stored) <= HEADER or stored[3] != version:
+def unpack(stored: bytes, version: int, dictionaries: Dictionaries = NO_DICTIONARIES) -> bytes:
+    """The plain value. Raises TooLargeError, and UnknownDictionaryError if its dictionary is none of these."""
+    if not stored.startswith(MAGIC) or len(stored) <= HEADER:
+        return stored
+    if stored[3] == version + WITH_DICTIONARY:
+        return _unpack_with_dictionary(stored, dictionaries)
+    if stored[3] != version:
         return stored
     decompress = _DECOMPRESS.get(stored[4])
     if decompress is None:
@@ -110,17 +136,22 @@ def read_head(stored: bytes, version: int) -> Head | None:
     if codec is Codec.LZ4:
         return Head(codec, int.from_bytes(made[:_LZ4_SIZE], "little")) if len(made) > _LZ4_SIZE else None
     try:
-        return Head(codec, _zstd().get_frame_info(made).decompressed_size)
-    except _zstd().ZstdError:
+        return Head(codec, zstd().get_frame_info(made).decompressed_size)
+    except zstd().ZstdError:
         return None
 
 
-@cache
-def _zstd() -> ModuleType:
+def _unpack_with_dictionary(stored: bytes, dictionaries: Dictionaries) -> bytes:
+    if stored[4] != Codec.ZSTD or not stored.startswith(_ZSTD_MAGIC, _NAMED_HEADER):
+        return stored
+    name = stored[HEADER:_NAMED_HEADER]
+    dictionary = dictionaries.get(name)
+    if dictionary is None:
+        raise UnknownDictionaryError(name.hex())
     try:
-        return import_module("compression.zstd")
-    except ImportError:
-        return import_module("backports.zstd")
+        return _decompress_zstd(stored[_NAMED_HEADER:], dictionary.loaded)
+    except _Undecodable:
+        return stored
 
 
 @cache
@@ -129,7 +160,7 @@ def _lz4() -> ModuleType:
 
 
 def _compress_zstd(value: bytes, level: int) -> bytes:
-    made: bytes = _zstd().compress(value, level)
+    made: bytes = zstd().compress(value, level)
     return made
 
 
@@ -139,8 +170,7 @@ def _compress_lz4(value: bytes, level: int) -> bytes:
     return made
 
 
-def _decompress_zstd(made: bytes) -> bytes:
-    zstd = _zstd()
+def _decompress_zstd(made: bytes, dictionary: Any = None) -> bytes:
     most = min(MOST_PLAIN, max(FREE, len(made) * RATIO))
     parts: list[bytes] = []
     size = 0
@@ -148,7 +178,7 @@ def _decompress_zstd(made: bytes) -> bytes:
         while made:
             if len(parts) == MOST_FRAMES:
                 raise _Undecodable
-            decompressor = zstd.ZstdDecompressor()
+            decompressor = zstd().ZstdDecompressor(zstd_dict=dictionary)
             part = decompressor.decompress(made, max_length=most - size + 1)
             size += len(part)
             if size > most:
@@ -157,7 +187,7 @@ def _decompress_zstd(made: bytes) -> bytes:
                 raise _Undecodable
             parts.append(part)
             made = decompressor.unused_data
-    except zstd.ZstdError as error:
+    except zstd().ZstdError as error:
         raise _Undecodable from error
     return b"".join(parts)
 

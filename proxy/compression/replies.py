@@ -1,14 +1,15 @@
 """A reply with its values decompressed, in RESP2 and RESP3.
 
 Errors, nulls and what has another form than the command's own pass as they are: they hold no values. If a value would
-become too large, or too much is made at once, the client gets an error in place of the whole reply; but the reply as it
-is, if the command has taken the value out of Redis, where nobody could read it again.
+become too large, too much is made at once, or its dictionary is missing, the client gets an error in place of the whole
+reply; but the reply as it is, if the command has taken the value out of Redis, where nobody could read it again.
 """
 
 from collections.abc import Callable, Sequence
 
 from proxy.commands.compressed_values import ReplyValues
 from proxy.compression.budget import PlainBudget, TooMuchError
+from proxy.compression.dictionaries import NO_DICTIONARIES, Dictionaries, UnknownDictionaryError
 from proxy.compression.frames import MAGIC, TooLargeError
 from proxy.wire.encode import encode_error
 from proxy.wire.reply import ReplyScanner
@@ -26,14 +27,23 @@ TOO_MUCH = encode_error(
 )
 
 
+def without_dictionary(name: str) -> bytes:
+    """The reply in place of a value that was compressed with a dictionary of this name, which is not there."""
+    return encode_error(
+        f"ERR keyrail: a value in this reply is compressed with the dictionary {name}, which no rule for this key "
+        "names; add its file to also_read in the rule"
+    )
+
+
 class PlainReply:
     """Decompresses the values of a reply.
 
-    `version` is that of the values. `form` says where they stand; with `mask`, only those of the array's elements that
-    have True in it, which repeats: elements of a long array have the places of a short one in turn.
+    `version` is that of the values, which may need these `dictionaries`. `form` says where they stand; with `mask`,
+    only those of the array's elements that have True in it, which repeats: elements of a long array have the places of
+    a short one in turn.
     """
 
-    __slots__ = ("_budget", "_form", "_mask", "_takes", "_version", "opening")
+    __slots__ = ("_budget", "_dictionaries", "_form", "_mask", "_takes", "_version", "opening")
 
     def __init__(
         self,
@@ -43,8 +53,10 @@ class PlainReply:
         budget: PlainBudget | None = None,
         *,
         takes: bool = False,
+        dictionaries: Dictionaries = NO_DICTIONARIES,
     ) -> None:
         self._budget = PlainBudget() if budget is None else budget
+        self._dictionaries = dictionaries
         self._takes = takes
         self._form = form
         self.opening = MAGIC if form is ReplyValues.ONE else b""
@@ -68,25 +80,33 @@ class PlainReply:
         if MAGIC not in frame or frame.startswith(b"-"):
             return frame
         try:
-            return _Reply(frame, self._version, self._mask, self._budget).plain(self._form)
+            reply = _Reply(frame, self._version, self._mask, self._budget, self._dictionaries)
+            return reply.plain(self._form)
         except TooLargeError:
             return frame if self._takes else TOO_LARGE
         except TooMuchError:
             return frame if self._takes else TOO_MUCH
+        except UnknownDictionaryError as unknown:
+            return frame if self._takes else without_dictionary(str(unknown))
 
 
 class OfPlain:
     """Makes the reply to a command about the bytes of one value from that value: `answer` gets the plain value, or None
     for a key that does not exist, and returns a frame."""
 
-    __slots__ = ("_answer", "_budget", "_version")
+    __slots__ = ("_answer", "_budget", "_dictionaries", "_version")
 
     def __init__(
-        self, version: int, answer: Callable[[bytes | None], bytes], budget: PlainBudget | None = None
+        self,
+        version: int,
+        answer: Callable[[bytes | None], bytes],
+        budget: PlainBudget | None = None,
+        dictionaries: Dictionaries = NO_DICTIONARIES,
     ) -> None:
         self._version = version
         self._answer = answer
         self._budget = PlainBudget() if budget is None else budget
+        self._dictionaries = dictionaries
 
     def __call__(self, frame: bytes) -> bytes:
         """The reply as the client gets it."""
@@ -99,18 +119,23 @@ class OfPlain:
         if not value.startswith(MAGIC):
             return self._answer(value)
         try:
-            return self._answer(self._budget.unpack(value, self._version))
+            return self._answer(self._budget.unpack(value, self._version, self._dictionaries))
         except TooLargeError:
             return TOO_LARGE
         except TooMuchError:
             return TOO_MUCH
+        except UnknownDictionaryError as unknown:
+            return without_dictionary(str(unknown))
 
 
 class _Reply:
     """One reply: ``parts`` is what the client gets of it up to ``done``."""
 
-    def __init__(self, frame: bytes, version: int, mask: Sequence[bool], budget: PlainBudget) -> None:
+    def __init__(
+        self, frame: bytes, version: int, mask: Sequence[bool], budget: PlainBudget, dictionaries: Dictionaries
+    ) -> None:
         self.budget = budget
+        self.dictionaries = dictionaries
         self.frame = frame
         self.version = version
         self.mask = mask
@@ -168,7 +193,7 @@ class _Reply:
         end = start + size
         if self.frame.startswith(MAGIC, start):
             stored = self.frame[start:end]
-            value = self.budget.unpack(stored, self.version)
+            value = self.budget.unpack(stored, self.version, self.dictionaries)
             self.made += len(value)
             if self.made > MOST_IN_REPLY:
                 raise TooLargeError

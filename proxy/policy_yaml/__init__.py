@@ -3,6 +3,7 @@
 yaml_source.py           strict YAML: every scalar is text, every value knows its line
 yaml_errors.py           YAML syntax errors in the form of all other problems
 regular_file.py          reads a regular file, and nothing else
+named_file.py            reads a file that a policy names, below its folder
 errors.py                problems: place, found text, expected text; all reported at once
 fields.py                one value of a file as a duration, a range, a choice …
 globs.py                 reads patterns with ``*``

@@ -108,6 +108,11 @@ class RuleSettings(Protocol):
         return ()
 
     @property
+    def dictionaries(self) -> frozenset[str]:
+        """The names of the dictionaries with which it reads what is stored."""
+        return frozenset()
+
+    @property
     def expires_keys(self) -> bool:
         """Whether the rule gives keys a TTL."""
         return False

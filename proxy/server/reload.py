@@ -130,6 +130,7 @@ class Reloader:
             if refused:
                 return refused
             self._warn_of_empty(policies)
+            self._warn_of_lost_dictionaries(policies)
             problem = await self._workers.replace_policies(joined)
             if problem is not None:
                 return self._refuse((problem,))
@@ -156,6 +157,14 @@ class Reloader:
                     f"{route.policy} has no rule any more ({lost} before): route {route.name} checks nothing",
                     Level.WARNING,
                 )
+
+    def _warn_of_lost_dictionaries(self, policies: Sequence[Policy]) -> None:
+        for before, after in zip(self._read, policies, strict=True):
+            known = frozenset[str]().union(*(rule.settings.dictionaries for rule in after.rules))
+            for rule in before.rules:
+                for name in sorted(rule.settings.dictionaries - known):
+                    lost = f"rule {rule.name} has the dictionary {name} no more"
+                    notice(f"{lost}: values that are compressed with it cannot be read", Level.WARNING)
 
     async def renew(self) -> str | None:
         """Put the last read policies with the present remedies in force; return the problem, or None."""

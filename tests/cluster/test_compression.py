@@ -11,6 +11,7 @@ import pytest
 from proxy.commands.slots import slot_of
 from proxy.compression.frames import STRING, unpack
 from tests.cluster.nodes import RealCluster
+from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import json_of
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, eventually, pack
@@ -22,16 +23,22 @@ keyrail: 1
 cross_slot: split
 defaults: {mode: enforce}
 rules:
-  docs: {compress: {keys: ["doc:*"], above: 64B}}
+  docs: {compress: {keys: ["doc:*"], above: 64BMORE}}
   usual: {lifetime: {default: 5m, keys: ["doc:*"]}}
 """
 VALUES = {f"doc:{number}".encode(): json_of(random.Random(number), 30 + 400 * number) for number in range(20)}
 
 
-@pytest.fixture(scope="module")
-def keyrail(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyrail]:
+KNOWN = {json_dictionary().name: json_dictionary()}
+
+
+@pytest.fixture(scope="module", params=["", ", dictionary: doc.zdict"], ids=["zstd", "dictionary"])
+def keyrail(
+    cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Keyrail]:
     file = tmp_path_factory.mktemp("compression") / "policy.yaml"
-    file.write_text(POLICY, encoding="utf-8")
+    file.write_text(POLICY.replace("MORE", request.param), encoding="utf-8")
+    (file.parent / "doc.zdict").write_bytes(json_dictionary().content)
     started = Keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}", policy=file)
     eventually(lambda: started.http("/readyz")[0] == 200)
     yield started
@@ -52,7 +59,7 @@ def test_values_of_several_slots(cluster: RealCluster, wire: Wire) -> None:
     for key, value in VALUES.items():
         stored = cluster.owner(slot_of(key)).do("GET", key)
         assert isinstance(stored, bytes)
-        assert unpack(stored, STRING) == value
+        assert unpack(stored, STRING, KNOWN) == value
         saved += len(value) - len(stored)
         assert wire.value("GET", key) == value
         assert wire.value("STRLEN", key) == len(value)
@@ -86,4 +93,4 @@ def test_values_of_a_slot_that_moves(cluster: RealCluster, wire: Wire) -> None:
     assert wire.value("GET", key) == value + value
     stored = target.do("GET", key)
     assert isinstance(stored, bytes)
-    assert unpack(stored, STRING) == value + value != stored
+    assert unpack(stored, STRING, KNOWN) == value + value != stored

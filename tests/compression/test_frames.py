@@ -1,11 +1,21 @@
 """The stored form of a value: what is packed is unpacked, what nobody has packed stays, and a bomb is not unpacked."""
 
+import pickle
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.compression.dictionaries import (
+    LARGEST,
+    Dictionary,
+    DictionaryError,
+    UnknownDictionaryError,
+    checked,
+    trained,
+)
 from proxy.compression.frames import (
     FIELD,
     FREE,
@@ -14,12 +24,14 @@ from proxy.compression.frames import (
     MOST_FRAMES,
     MOST_PLAIN,
     STRING,
+    WITH_DICTIONARY,
     Codec,
     TooLargeError,
     missing,
     pack,
     unpack,
 )
+from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import json_of
 
 lz4 = pytest.importorskip("lz4.block")
@@ -118,6 +130,93 @@ def test_frames_without_bytes_cost_little(frame: bytes) -> None:
     assert unpack(value, STRING) == TEXT
     more = MAGIC + b"\x00\x01" + frame * MOST_FRAMES + zstd.compress(TEXT)
     assert unpack(more, STRING) is more
+
+
+JSON = json_of(random.Random(9), 500)
+
+
+@given(BYTES.flatmap(lambda part: st.integers(1, 60).map(lambda times: part * times)), st.sampled_from((STRING, FIELD)))
+def test_what_is_packed_with_a_dictionary_is_unpacked_with_it(value: bytes, version: int) -> None:
+    one, other = json_dictionary(), json_dictionary(2)
+    stored = pack(value, version, Codec.ZSTD, 3, 64, one)
+    assert unpack(stored, version, {each.name: each for each in (one, other)}) == value
+    assert unpack(stored, STRING + FIELD - version, {one.name: one}) is stored
+    if stored is not value:
+        with pytest.raises(UnknownDictionaryError, match=one.name.hex()):
+            unpack(stored, version, {other.name: other})
+
+
+@pytest.mark.parametrize("version", [STRING, FIELD])
+def test_the_form_with_a_dictionary(version: int) -> None:
+    """The frame behind the header is one that the zstd program reads with the file of the dictionary."""
+    dictionary = json_dictionary()
+    stored = pack(JSON, version, Codec.ZSTD, 3, 64, dictionary)
+    assert stored[:13] == bytes((0, 1, 2, version + WITH_DICTIONARY, 1)) + dictionary.name
+    assert zstd.get_frame_info(stored[13:]).dictionary_id == 0
+    assert zstd.decompress(stored[13:], zstd.ZstdDict(dictionary.content)) == JSON
+
+
+@pytest.mark.parametrize("change", [lambda s: s[:-1], lambda s: s + b"x", lambda s: s[:4] + b"" + s[5:]])
+def test_what_is_no_frame_of_a_dictionary_is_a_plain_value(change: Callable[[bytes], bytes]) -> None:
+    dictionary = json_dictionary()
+    value = change(pack(JSON, STRING, Codec.ZSTD, 3, 64, dictionary))
+    assert unpack(value, STRING, {dictionary.name: dictionary}) is value
+
+
+def test_what_only_looks_like_a_frame_of_an_unknown_dictionary_is_a_plain_value() -> None:
+    for value in (MAGIC + b"" + b"text" * 10, MAGIC + b"", MAGIC + b"" + bytes(12)):
+        assert unpack(value, STRING) is value
+
+
+def test_a_bomb_with_a_dictionary_is_not_unpacked() -> None:
+    dictionary = json_dictionary()
+    bomb = pack(bytes(MOST_PLAIN + 1), STRING, Codec.ZSTD, 3, 64, dictionary)
+    with pytest.raises(TooLargeError):
+        unpack(bomb, STRING, {dictionary.name: dictionary})
+
+
+def test_each_level_has_its_own_form_of_the_dictionary() -> None:
+    dictionary = json_dictionary()
+    sizes = {len(pack(json_of(random.Random(3), 8000), STRING, Codec.ZSTD, level, 64, dictionary)) for level in (1, 9)}
+    assert len(sizes) == 2
+
+
+def test_a_dictionary_is_its_bytes() -> None:
+    one, other = json_dictionary(), json_dictionary(2)
+    again = pickle.loads(pickle.dumps(one))
+    assert (again, again.name, hash(again)) == (one, one.name, hash(one))
+    assert one != other
+    assert one.name != other.name
+    assert repr(one) == f"Dictionary({one.name.hex()})"
+    assert len(one.content) <= LARGEST
+
+
+@pytest.mark.parametrize("content", [b"", b"text " * 100, b"\x37\xa4\x30\xec" + b"text " * 100])
+def test_what_is_no_dictionary(content: bytes) -> None:
+    with pytest.raises(DictionaryError):
+        checked(content)
+
+
+@pytest.mark.parametrize("values", [[], [b""], [b"x"], [JSON]])
+def test_values_of_which_no_dictionary_can_be_made(values: list[bytes]) -> None:
+    with pytest.raises(DictionaryError):
+        trained(values)
+
+
+def test_small_json_gets_much_smaller_with_a_dictionary() -> None:
+    r = random.Random(7)
+    dictionary = trained([json_of(r, r.randrange(400, 8 << 10)) for _ in range(1000)])
+    values = [json_of(r, r.randrange(400, 8 << 10)) for _ in range(300)]
+
+    def saved(some: list[bytes], with_it: Dictionary | None) -> float:
+        stored = sum(len(pack(value, STRING, Codec.ZSTD, 3, 256, with_it)) for value in some)
+        return 1 - stored / sum(map(len, some))
+
+    small = [value for value in values if len(value) < 1000]
+    assert saved(values, None) < 0.82
+    assert saved(values, dictionary) > 0.84
+    assert saved(small, None) < 0.65
+    assert saved(small, dictionary) > 0.78
 
 
 @pytest.mark.parametrize(("codec", "least"), [(Codec.ZSTD, 0.6), (Codec.LZ4, 0.4)])

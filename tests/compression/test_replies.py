@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from proxy.commands.compressed_values import ReplyValues
 from proxy.compression.budget import MOST_AT_ONCE, PlainBudget
 from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack
 from proxy.compression.replies import MOST_IN_REPLY, TOO_LARGE, TOO_MUCH, OfPlain, PlainReply
+from tests.compression.dictionaries import json_dictionary
+from tests.compression.histories import json_of
 
 PLAIN = b"plain text " * 50
 LZ4 = b"other text " * 60
@@ -128,3 +131,28 @@ def test_an_answer_is_made_from_the_plain_value() -> None:
     assert edit(b"_\r\n") == edit(b"$-1\r\n") == frame(None)
     assert edit(b"-WRONGTYPE x\r\n") == b"-WRONGTYPE x\r\n"
     assert edit(b"+QUEUED\r\n") == b"+QUEUED\r\n"
+
+
+def test_values_with_a_dictionary() -> None:
+    one, other = json_dictionary(), json_dictionary(2)
+    known = {one.name: one, other.name: other}
+    value = json_of(Random(1), 600)
+    first, second = (pack(value, STRING, Codec.ZSTD, 3, 64, each) for each in (one, other))
+    assert first != second
+    edit = PlainReply(ReplyValues.ALL, STRING, dictionaries=known)
+    assert edit(frame([first, second, S1])) == frame([value, value, PLAIN])
+    field = pack(value, FIELD, Codec.ZSTD, 3, 64, one)
+    edit = PlainReply(ReplyValues.PAIRS, FIELD, dictionaries=known)
+    assert edit(frame([b"f", field, b"g", first])) == frame([b"f", value, b"g", first])
+    answer = OfPlain(STRING, lambda plain: b":%d\r\n" % len(plain or b""), dictionaries=known)
+    assert answer(frame(first)) == b":%d\r\n" % len(value)
+
+
+def test_without_its_dictionary_a_value_is_an_error_unless_it_is_taken_out() -> None:
+    stored = frame(pack(json_of(Random(1), 600), STRING, Codec.ZSTD, 3, 64, json_dictionary()))
+    name, known = json_dictionary().name.hex(), {json_dictionary(2).name: json_dictionary(2)}
+    expected = b"-ERR keyrail: a value in this reply is compressed with the dictionary " + name.encode()
+    assert PlainReply(ReplyValues.ONE, STRING, dictionaries=known)(stored).startswith(expected)
+    assert PlainReply(ReplyValues.ALL, STRING)(b"*2\r\n" + frame(b"x") + stored).startswith(expected)
+    assert OfPlain(STRING, lambda _: b"", dictionaries=known)(stored).startswith(expected)
+    assert PlainReply(ReplyValues.ONE, STRING, dictionaries=known, takes=True)(stored) == stored

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack, unpack
+from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import REFUSED, Argv, History, json_of, value_of
 from tests.conftest import Fleet, seeds
 from tests.engines import Engine
@@ -26,15 +27,26 @@ keyrail: 1
 defaults: {{mode: {mode}}}
 apps: {{other: {{match: {{client_name: other}}}}}}
 rules:
-  docs: {{compress: {{keys: ["doc:*"], above: 64B, codec: {codec}}}}}
+  docs: {{compress: {{keys: ["doc:*"], above: 64B, {codec}}}}}
 """
+CODECS = {
+    "zstd": "codec: zstd",
+    "lz4": "codec: lz4",
+    "dictionary": "dictionary: first.zdict, also_read: second.zdict",
+    "second": "dictionary: second.zdict",
+    "only read": "also_read: [first.zdict, second.zdict]",
+}
+DICTIONARIES = {name: json_dictionary(seed) for seed, name in enumerate(("first", "second"), 1)}
+KNOWN = {each.name: each for each in DICTIONARIES.values()}
 REPOSITORY = Path(__file__).parents[2]
 LARGE = b'{"a": 1}' * 300_000
 
 
 def served(fleet: Fleet, engine: Engine, tmp_path: Path, *, codec: str = "zstd", mode: str = "enforce") -> Keyrail:
     file = tmp_path / f"{codec}-{mode}.yaml"
-    file.write_text(POLICY.format(codec=codec, mode=mode))
+    file.write_text(POLICY.format(codec=CODECS[codec], mode=mode))
+    for name, dictionary in DICTIONARIES.items():
+        (tmp_path / f"{name}.zdict").write_bytes(dictionary.content)
     return fleet.keyrail(engine.name, policy=file)
 
 
@@ -60,7 +72,7 @@ def same(argv: Argv, told: bytes, expected: bytes) -> bool:
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "dictionary"])
 def test_nobody_sees_a_difference(
     fleet: Fleet, engine: Engine, reference: Engine, protocol: int, tmp_path: Path, codec: str, seed: int
 ) -> None:
@@ -89,7 +101,7 @@ def test_nobody_sees_a_difference(
             if isinstance(found, bytes) and key.startswith(b"doc:"):
                 stored = engine.do("GET", key)
                 assert isinstance(stored, bytes)
-                assert unpack(stored, STRING) == found
+                assert unpack(stored, STRING, KNOWN) == found
 
 
 def test_replies_of_pipelines_are_in_their_order(
@@ -165,6 +177,52 @@ def test_rules_tell_what_is_saved(fleet: Fleet, engine: Engine, tmp_path: Path) 
     assert told["ratio"] > 2
     assert told["seconds"] > 0
     assert told["decompressed_seconds"] > 0
+
+
+def test_with_its_dictionary_each_keyrail_reads_what_another_has_written(
+    fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path
+) -> None:
+    values = [json_of(random.Random(n), 300 + 100 * n) for n in range(10)]
+    first, second, reader = (
+        served(fleet, engine, tmp_path, codec=each) for each in ("dictionary", "second", "only read")
+    )
+    with first.wire(protocol) as one, second.wire(protocol) as two, reader.wire(protocol) as three:
+        for n, value in enumerate(values):
+            writer = (one, two)[n % 2]
+            assert writer.ask("SET", f"doc:{n}", value) == b"+OK\r\n"
+            assert writer.ask("HSET", "doc:h", f"f{n}", value) == b":1\r\n"
+            stored = engine.do("GET", f"doc:{n}"), engine.do("HGET", "doc:h", f"f{n}")
+            name = DICTIONARIES[("first", "second")[n % 2]].name
+            assert [isinstance(each, bytes) and (each[3], each[5:13]) for each in stored] == [(2, name), (3, name)]
+        keys = [f"doc:{n}" for n in range(10)]
+        for client in (one, three):
+            assert client.value("MGET", *keys) == values
+            assert client.value("HMGET", "doc:h", *(f"f{n}" for n in range(10))) == values
+            client.send(
+                request("MULTI") + request("GET", "doc:1") + request("GETRANGE", "doc:2", 0, 9) + request("EXEC")
+            )
+            *_, told = client.frames(4)
+            assert told == b"*2\r\n$%d\r\n%b\r\n$10\r\n%b\r\n" % (len(values[1]), values[1], values[2][:10])
+        assert three.ask("SET", "doc:1", values[1]) == b"+OK\r\n"
+        stored_now = engine.do("GET", "doc:1")
+        assert isinstance(stored_now, bytes)
+        assert unpack(stored_now, STRING) == values[1]
+
+
+def test_without_its_dictionary_a_value_is_an_error_and_is_not_lost(
+    fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path
+) -> None:
+    value, first = json_of(random.Random(1), 600), DICTIONARIES["first"]
+    stored = pack(value, STRING, Codec.ZSTD, 3, 64, first)
+    engine.do("SET", "doc:1", stored)
+    engine.do("SET", "other", stored)
+    expected = b"-ERR keyrail: a value in this reply is compressed with the dictionary " + first.name.hex().encode()
+    with served(fleet, engine, tmp_path, codec="second").wire(protocol) as wire:
+        for argv in (["GET", "doc:1"], ["MGET", "doc:2", "doc:1"], ["STRLEN", "doc:1"], ["GETRANGE", "doc:1", 0, 3]):
+            assert wire.ask(*argv).startswith(expected)
+        assert wire.value("GET", "other") == stored
+        assert wire.value("GETDEL", "doc:1") == stored
+        assert wire.ask("PING") == b"+PONG\r\n"
 
 
 def test_large_values_pass_as_they_are(fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ class PlainValues(Rule):
         self._binding = binding
         budget, counts = binding.memory.shared(PlainBudget), binding.memory.shared(CompressedValues)
         self._budget = CountedBudget(budget, partial(counts.note_decompressed, name), counts.cpu)
+        self._dictionaries = settings.terms.dictionaries
 
     def touches(self, spec: Spec) -> bool:
         """Commands about values of strings and hashes, and those that nobody knows."""
@@ -134,7 +135,8 @@ class PlainValues(Rule):
         return self._edit(spec, values_in_every_reply(spec), (True,))
 
     def _edit(self, spec: Spec, values: ReplyValues, mask: Sequence[bool]) -> PlainReply:
-        return PlainReply(values, _version(spec), mask, self._budget, takes=spec.name in TAKING)
+        takes, version, known = spec.name in TAKING, _version(spec), self._dictionaries
+        return PlainReply(values, version, mask, self._budget, takes=takes, dictionaries=known)
 
     def _answer(self, command: Command, about: About) -> Verdict:
         answer = answer_of(command, about)
@@ -143,10 +145,10 @@ class PlainValues(Rule):
         if not self._binding.can_send(about.reads):
             return self._refuse(command, f"it is answered from the plain value, which needs {about.reads}")
         argv = [about.reads.encode(), *command.argv[1 : about.arguments]]
-        return Rewrite(argv, OfPlain(_version(command.spec), answer, self._budget))
+        return Rewrite(argv, OfPlain(_version(command.spec), answer, self._budget, self._dictionaries))
 
     def _sort(self, command: Command) -> Verdict:
-        found = lookups_of(command, self._globs, self._budget)
+        found = lookups_of(command, self._globs, self._budget, self._dictionaries)
         if found.refused:
             return self._refuse(command, found.refused)
         return PASS if found.edit is None else EditReply(found.edit, _ABOUT)

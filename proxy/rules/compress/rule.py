@@ -59,6 +59,16 @@ class CompressSettings(RuleSettings):
         """Its keys are its own: values of the others are read as they are."""
         return BY_APP
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those of its dictionaries."""
+        return self.terms.files
+
+    @property
+    def dictionaries(self) -> frozenset[str]:
+        """Those that it reads with."""
+        return frozenset(name.hex() for name in self.terms.dictionaries)
+
     def for_everybody(self, *, enforced: bool) -> PlainValuesSettings:
         return PlainValuesSettings(self.terms, enforced)
 
@@ -109,8 +119,9 @@ class Compress(Rule):
                 return self._too_large(command, index)
             if wraps or (terms.above < len(value) <= left and not is_number(value)):
                 fits = len(value) * self._cost <= left
+                level = terms.level if fits else _FAST
                 began = self._counts.cpu()
-                argv[index] = stored = pack(value, version, terms.codec, terms.level if fits else _FAST, terms.above)
+                argv[index] = stored = pack(value, version, terms.codec, level, terms.above, terms.dictionary)
                 self._counts.note(self.name, len(value), len(stored), self._counts.cpu() - began)
                 left -= len(value) * (self._cost if fits else 1)
         return PASS if argv == command.argv else Rewrite(argv)

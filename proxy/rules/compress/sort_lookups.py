@@ -13,6 +13,7 @@ from proxy.commands.compressed_values import ReplyValues
 from proxy.commands.sort_patterns import beginnings_of, columns_of
 from proxy.commands.words import word_of
 from proxy.compression.budget import PlainBudget
+from proxy.compression.dictionaries import Dictionaries
 from proxy.compression.frames import FIELD, STRING
 from proxy.compression.replies import PlainReply
 from proxy.rules.key_globs import KeyGlob
@@ -31,7 +32,7 @@ class Lookups:
     edit: ReplyEdit | None = None
 
 
-def lookups_of(command: Command, globs: Sequence[KeyGlob], budget: PlainBudget) -> Lookups:
+def lookups_of(command: Command, globs: Sequence[KeyGlob], budget: PlainBudget, dictionaries: Dictionaries) -> Lookups:
     """The values of these keys that the command looks up."""
     argv = command.argv
     near = [(index, begins) for index, begins in beginnings_of(command) if _may_fit(begins, globs)]
@@ -53,7 +54,7 @@ def lookups_of(command: Command, globs: Sequence[KeyGlob], budget: PlainBudget) 
     for version in (STRING, FIELD):
         mask = [index in mine and _is_field(argv[index]) is (version == FIELD) for index in columns]
         if any(mask):
-            edit = chained(edit, PlainReply(ReplyValues.ALL, version, mask, budget))
+            edit = chained(edit, PlainReply(ReplyValues.ALL, version, mask, budget, dictionaries=dictionaries))
     return Lookups(edit=edit)
 
 

@@ -1,11 +1,9 @@
 """``scripts: {commands: follow_rules, dynamic_calls: refuse, undeclared_keys: refuse, only: [lock.lua]}``."""
 
 import re
-from pathlib import Path
 
-from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_list
-from proxy.policy_yaml.regular_file import read_regular
+from proxy.policy_yaml.named_file import read_named_file
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.scripts.memory import sha_of
 from proxy.rules.scripts.rule import Dynamic, ScriptsSettings
@@ -13,6 +11,9 @@ from proxy.rules.scripts.rule import Dynamic, ScriptsSettings
 _EXPECTED = "commands: follow_rules, dynamic_calls, undeclared_keys: refuse, only, or several of them"
 _SHA = re.compile(r"[0-9A-Fa-f]{40}")
 _LARGEST = 1 << 20
+_SCRIPT = (
+    "a SHA1 of 40 hexadecimal digits, or a file below the folder of this one, such as scripts/lock.lua, of at most 1 MB"
+)
 
 
 def read_scripts(value: Value, rule: Fields) -> ScriptsSettings | None:
@@ -41,17 +42,5 @@ def _read_script(scalar: Scalar, problems: Problems) -> tuple[bytes, str]:
     noted."""
     if _SHA.fullmatch(scalar.text):
         return scalar.text.lower().encode(), ""
-    folder = Path(scalar.where.file).parent
-    expected = "a SHA1 of 40 hexadecimal digits, or a file below the folder of this one, such as scripts/lock.lua"
-    try:
-        file = folder / scalar.text
-        # Links within the folder are followed: Kubernetes mounts the files of a ConfigMap as links.
-        real = file.resolve(strict=True)
-        if not real.is_relative_to(folder.resolve()) or not real.is_file() or real.stat().st_size > _LARGEST:
-            problems.unexpected(scalar, f"{expected}, of at most 1 MB")
-            return b"", ""
-        return sha_of(read_regular(real, _LARGEST)), str(file)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        problems.add(scalar.where, scalar.path, f"{shown(scalar.text)} ({reason})", expected)
-        return b"", ""
+    found = read_named_file(scalar, _LARGEST, _SCRIPT, problems)
+    return (b"", "") if found is None else (sha_of(found[0]), found[1])

@@ -243,6 +243,11 @@ def test_as_policies_say_it() -> None:
         ("{keys: [a], level: 0}", "level"),
         ("{keys: [a], level: 22}", "level"),
         ("{keys: [a], scripts: allow}", "scripts"),
+        ("{keys: [a], dictionary: train}", "dictionary"),
+        ("{keys: [a], dictionary: [x]}", "dictionary"),
+        ("{keys: [a], dictionary: ../x}", "dictionary"),
+        ("{keys: [a], also_read: x.zdict}", "also_read"),
+        ("{keys: [a], also_read: []}", "also_read"),
         ("{keys: [a], dictionary: x}", "dictionary"),
     ],
 )
