@@ -32,6 +32,7 @@ expire.py       give stored keys without a TTL that of the policy, and take it b
 tenants.py      moves stored keys behind the prefix of a tenant, and back
 transform.py    rewrites stored values as the compress rules of a policy say, and back
 transform_text.py  what was rewritten as text and as JSON
+train_dictionary.py  make a dictionary of stored values for a rule that compresses
 changing.py     what the verbs share that change stored keys
 change_text.py  what was done with stored keys as text
 walk.py         what the verbs share that walk all stored keys

@@ -31,6 +31,7 @@ VERBS = (
     "expire",
     "tenants",
     "transform",
+    "train-dictionary",
 )
 """In the order of the help; each has a module of this name."""
 

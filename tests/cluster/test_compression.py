@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from proxy.cli import main
 from proxy.commands.slots import slot_of
 from proxy.compression.frames import STRING, unpack
 from tests.cluster.nodes import RealCluster
@@ -94,3 +96,17 @@ def test_values_of_a_slot_that_moves(cluster: RealCluster, wire: Wire) -> None:
     stored = target.do("GET", key)
     assert isinstance(stored, bytes)
     assert unpack(stored, STRING, KNOWN) == value + value != stored
+
+
+def test_a_dictionary_of_the_values_of_all_nodes(
+    cluster: RealCluster, wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    r, file = random.Random(1), tmp_path / "policy.yaml"
+    for number in range(150):
+        assert wire.ask("SET", f"doc:{number}", json_of(r, 600)) == b"+OK\r\n"
+    file.write_text(POLICY.replace("MORE", ", also_read: doc.zdict"), encoding="utf-8")
+    (tmp_path / "doc.zdict").write_bytes(json_dictionary().content)
+    url = f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}"
+    words = ["train-dictionary", "--upstream", url, "--policy", str(file), "--out", str(tmp_path / "new.zdict")]
+    assert main([*words, "--share", "100%"]) == 0
+    assert "trained on 120 values of doc:* above 64 bytes\nOf 30 others, " in capsys.readouterr().out

@@ -17,6 +17,7 @@ json_form.py   a scan as JSON, and back
 sample.py      a sample in place of a whole walk, and what it says of all keys
 unfinished.py  a scan that another process can go on with
 kept.py        scans that are kept in a state folder
+value_sample.py  values of a rule that compresses, for a dictionary
 growth.py      what grew between scans, and when memory will be full
 changes/       changes keys while they are walked
 """
