@@ -19,7 +19,7 @@ from proxy.policy.model import Policy
 from proxy.policy.wording import shown_by
 from proxy.rules.compress.stored_form import AsRule, Left, Plain, StoredForm
 from proxy.rules.compress.terms import LARGEST_ABOVE
-from proxy.server.stored.changes.rewrite import FIELD_TTL, Rewrites
+from proxy.server.stored.changes.rewrite import Rewrites
 from proxy.server.stored.changes.rewritten import Rewritten
 from proxy.server.stored.compressed_keys import CompressedKeys, CompressingRule
 from proxy.server.stored.judging import StoredJudge
@@ -27,8 +27,7 @@ from proxy.server.stored.model import Scan
 from proxy.server.stored.scanner import Options, Scanner, WallClock
 from proxy.server.stored.totals import Judged
 
-_MILD = "keys for whose owners the rule compresses nothing"
-_COMPRESSED = (Left.UNREADABLE, Left.LOOKS_COMPRESSED, FIELD_TTL)
+_MILD = Left("keys for whose owners the rule compresses nothing", compressed=False)
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -91,13 +90,13 @@ class _Wanted:
         """Whether the key is of one of the rules."""
         return database == self._parsed.upstream.database and self._fits(name) and self._rule_of(name) is not None
 
-    def form_of(self, name: bytes, judged: Judged) -> StoredForm | str | None:
+    def form_of(self, name: bytes, judged: Judged) -> StoredForm | Left | None:
         """What the key's values have to become, or why they stay; None if the key is not meant."""
         rule = self._rule_of(name)
         if rule is None or self._parsed.owner not in ("", judged.app):
             return None
         if self._parsed.back:
-            return Plain()
+            return Plain(rule.terms)
         return AsRule(rule.terms) if self._keys.compresses(rule, name, judged.app) else _MILD
 
     @property
@@ -139,7 +138,7 @@ class _Transform:
     def _look_again(self) -> int:
         """Say whether values are compressed still, or again; the exit status."""
         status, _, found = self._drive(dry=True, limit=None)
-        still = found.whole.values + sum(found.left[why] for why in _COMPRESSED)
+        still = found.whole.values + sum(count for why, count in found.left.items() if why.compressed)
         if status or not still:
             return status
         print(f"keyrail: still compressed: {still:,} values", file=sys.stderr)

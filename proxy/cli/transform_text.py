@@ -47,7 +47,7 @@ def _most_first(found: Rewritten) -> list[tuple[Place, RewrittenRow]]:
 
 def _left(found: Rewritten) -> dict[str, int]:
     unfinished = {_UNFINISHED: found.unfinished} if found.unfinished else {}
-    return {str(why): count for why, count in sorted(found.left.items()) if count} | unfinished
+    return {why.why: count for why, count in sorted(found.left.items()) if count} | unfinished
 
 
 def _summary(scan: Scan, found: Rewritten, what: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ WITH_DICTIONARY = 2
 """What a dictionary adds to the version."""
 HEADER = 5
 """The size of a header in bytes."""
-HEAD = HEADER + 18
+HEAD = HEADER + NAME_BYTES + 18
 """So many bytes of a value tell its plain size: no header of a zstd frame is longer."""
 MOST_PLAIN = 16 << 20
 """The most bytes that are made of one value."""
@@ -121,24 +121,41 @@ def unpack(stored: bytes, version: int, dictionaries: Dictionaries = NO_DICTIONA
 
 class Head(NamedTuple):
     """How a compressed value begins: its codec, and the size of the plain value in bytes. None: the frame does not tell
-    it, as none does whose writer has not known it at the beginning."""
+    it, as none does whose writer has not known it at the beginning. `dictionary` is the name of the one that it needs,
+    if any."""
 
     codec: Codec
     plain: int | None
+    dictionary: bytes = b""
 
 
 def read_head(stored: bytes, version: int) -> Head | None:
     """What the first HEAD bytes of a value say; None if it is plain, as far as they tell. What comes behind them may be
     no frame, or further ones."""
-    if not stored.startswith(b"%b%c" % (MAGIC, version)) or len(stored) <= HEADER or stored[4] not in tuple(Codec):
+    if not has_header(stored, version) or len(stored) <= HEADER:
         return None
-    codec, made = Codec(stored[4]), stored[HEADER:]
+    codec, dictionary = Codec(stored[4]), dictionary_of(stored, version)
+    made = stored[HEADER + len(dictionary) :]
     if codec is Codec.LZ4:
         return Head(codec, int.from_bytes(made[:_LZ4_SIZE], "little")) if len(made) > _LZ4_SIZE else None
     try:
-        return Head(codec, zstd().get_frame_info(made).decompressed_size)
+        return Head(codec, zstd().get_frame_info(made).decompressed_size, dictionary)
     except zstd().ZstdError:
         return None
+
+
+def has_header(stored: bytes, version: int) -> bool:
+    """Whether a value begins as a compressed one. It may be a plain value all the same."""
+    if not stored.startswith(MAGIC) or len(stored) < HEADER:
+        return False
+    if stored[3] == version + WITH_DICTIONARY:
+        return stored[4] == Codec.ZSTD
+    return stored[3] == version and stored[4] in tuple(Codec)
+
+
+def dictionary_of(stored: bytes, version: int) -> bytes:
+    """The name of the dictionary that a compressed value needs; empty if it needs none."""
+    return stored[HEADER:_NAMED_HEADER] if stored[3] == version + WITH_DICTIONARY else b""
 
 
 def _unpack_with_dictionary(stored: bytes, dictionaries: Dictionaries) -> bytes:

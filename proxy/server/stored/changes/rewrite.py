@@ -38,7 +38,7 @@ _PAGE = 256 << 10
 _HASH = "hash"
 _VERSIONS = {"string": STRING, _HASH: FIELD}
 _NO_TTL = -1
-FIELD_TTL = "fields with a TTL, which this Redis cannot keep in a write (no HSETEX)"
+_FIELD_TTL = Left("fields with a TTL, which this Redis cannot keep in a write (no HSETEX)")
 
 
 class Wanted(Protocol):
@@ -47,7 +47,7 @@ class Wanted(Protocol):
     def concerns(self, database: int, name: bytes) -> bool:
         """Whether it is about the key, by its name. What is not, is never read."""
 
-    def form_of(self, name: bytes, judged: Judged) -> StoredForm | str | None:
+    def form_of(self, name: bytes, judged: Judged) -> StoredForm | Left | None:
         """What the key's values have to become, or why they stay as they are; None if the key is not meant."""
 
 
@@ -135,8 +135,8 @@ class _NodeRewrites:
             if key.type in _VERSIONS:
                 judged = self._tally.judge.judge(key)
                 form = self._run.wanted.form_of(key.name, judged)
-                if isinstance(form, str):
-                    self._found.left[form] += 1
+                if isinstance(form, Left):
+                    self._found.leave(form)
                 elif form is not None:
                     picked.append(_Key(key, judged, form))
                     continue
@@ -195,13 +195,14 @@ class _NodeRewrites:
     def _wants(self, form: StoredForm, head: bytes, size: int, version: int) -> bool:
         wants = form.wants(head, size, version)
         if isinstance(wants, Left):
-            self._found.left[wants] += 1
+            self._found.leave(wants)
             return False
         return wants
 
     def _end(self, attempt: "_Attempt", row: RewrittenRow) -> None:
         row.add(attempt.row)
-        self._found.left.update(attempt.left)
+        for why in attempt.left:
+            self._found.leave(why)
 
     # The fields of a hash
 
@@ -229,7 +230,7 @@ class _NodeRewrites:
                 continue
             made = form.made(value, FIELD)
             if isinstance(made, Left):
-                self._found.left[made] += 1
+                self._found.leave(made)
             elif made != value:
                 batch[field] = value, made
                 size += len(value) + len(made)
@@ -260,7 +261,7 @@ class _NodeRewrites:
                     attempt.take(value, new)
                     attempt.writes.append((b"HSETEX", name, b"FXX", b"KEEPTTL", b"FIELDS", b"1", field, new))
                 else:
-                    attempt.left.append(FIELD_TTL)
+                    attempt.left.append(_FIELD_TTL)
             attempt.writes += [(b"HSET", name, *without_ttl)] if without_ttl else []
             return attempt
 
@@ -337,7 +338,7 @@ class _Attempt:
     def __init__(self) -> None:
         self.writes: list[Command] = []
         self.row = RewrittenRow()
-        self.left: list[str] = []
+        self.left: list[Left] = []
 
     def take(self, stored: bytes, made: Made) -> bytes | None:
         """Count a value; the new one if there is one."""

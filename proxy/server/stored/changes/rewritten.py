@@ -3,11 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from proxy.rules.compress.stored_form import Left
 from proxy.server.stored.changes.model import MOST_PLACES, MOST_SHOWN
 from proxy.server.stored.model import OTHER, Place
 from proxy.server.stored.totals import Judged
 
 _MOST_REFUSALS = 20
+_MOST_REASONS = 30
+_OTHER_REASONS = Left("values compressed with further dictionaries")
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class Rewritten:
     ``unfinished`` keys were written by others each time that they were tried."""
 
     rows: dict[Place, RewrittenRow] = field(default_factory=dict)
-    left: Counter[str] = field(default_factory=Counter)
+    left: Counter[Left] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     unfinished: int = 0
     reached_limit: bool = False
@@ -49,6 +52,11 @@ class Rewritten:
         its.add(row)
         if len(its.shown) < MOST_SHOWN:
             its.shown.append(key)
+
+    def leave(self, why: Left) -> None:
+        """A value or a key stays as it is. The names of dictionaries make many reasons; the first ones are kept."""
+        known = why in self.left or len(self.left) < _MOST_REASONS
+        self.left[why if known else _OTHER_REASONS] += 1
 
     def refuse(self, error: str) -> None:
         """The server has refused to read or write a key."""

@@ -238,7 +238,7 @@ def test_a_cluster_whose_slots_move(engine_name: str) -> None:
             if slot is not None:
                 cluster.move_slots([slot], first, cluster.primaries()[1 + slot % 2])
 
-        for form in (Form(RULE, act), Form(Plain(), act)):
+        for form in (Form(RULE, act), Form(Plain(RULE.terms), act)):
             found = rewritten(f"redis+cluster://127.0.0.1:{first.port}", form)
             now = {key: of_key(cluster.owner(slot_of(key)), key, value) for key, value in values.items()}
             assert not found.has_failed
