@@ -251,11 +251,13 @@ def _forms(scan: Scan) -> Iterator[str]:
             _FORM.say(rule),
             *(f"{about}{count:,}" for count in (row.compressed, row.plain, row.small, row.unknown, row.hash)),
             f"{size(row.stored_bytes)} for {size(row.plain_bytes)}",
+            *(f"{about}{count:,}" for count in (row.older_dictionary, row.missing_dictionary)),
         )
         for rule, row in sorted(scan.forms.items())
     ]
-    heads = ("compress rule", "compressed", "larger, plain", "small", "not known", "hashes", "bytes of compressed ones")
-    yield from table(heads, rows, right=range(1, 7))
+    forms = ("compressed", "larger, plain", "small", "not known", "hashes", "bytes of compressed ones")
+    heads = ("compress rule", *forms, "older dictionary", "missing one")
+    yield from table(heads, rows, right=range(1, len(heads)))
 
 
 def _tags(scan: Scan) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Keys as Redis has them stored, and what a rule finds wrong with one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -12,6 +12,7 @@ class StoredKey:
     `memory`: its bytes by MEMORY USAGE; None if not known. `members`: its members, for a string the bytes of its
     value; None if they were not counted. `stored`: the bytes of a string that is compressed, as they are stored;
     `members` are those of the plain value then, None where the frame does not tell. None for any other key.
+    `dictionary`: the name of the one that it needs then, if any.
     """
 
     name: bytes
@@ -20,6 +21,7 @@ class StoredKey:
     memory: int | None = None
     members: int | None = None
     stored: int | None = None
+    dictionary: bytes = field(default=b"", kw_only=True)
 
 
 class Fault(StrEnum):

@@ -21,6 +21,7 @@ from proxy.policy.decision import Step
 from proxy.policy.key_owners import KeyOwners
 from proxy.policy.model import Mode, Policy
 from proxy.policy.tenants import StoredNames
+from proxy.rules.compress.terms import Terms
 from proxy.rules.context import Context
 from proxy.rules.rule import Rule
 from proxy.rules.stored import Fault, StoredFault, StoredKey
@@ -148,7 +149,7 @@ class StoredJudge:
         if key.type != STRING:
             return rule.name, ValueForm.HASH
         if key.stored is not None:
-            return rule.name, ValueForm.COMPRESSED
+            return rule.name, _compressed_form(rule.terms, key.dictionary)
         if key.members is None:
             return rule.name, ValueForm.UNKNOWN
         return rule.name, ValueForm.PLAIN if key.members > rule.terms.above else ValueForm.SMALL
@@ -185,6 +186,12 @@ class StoredJudge:
 
 def _named(key: StoredKey, name: bytes) -> StoredKey:
     return key if name is key.name else replace(key, name=name)
+
+
+def _compressed_form(terms: Terms, dictionary: bytes) -> ValueForm:
+    if not dictionary or (terms.dictionary is not None and dictionary == terms.dictionary.name):
+        return ValueForm.COMPRESSED
+    return ValueForm.OLDER_DICTIONARY if dictionary in terms.dictionaries else ValueForm.MISSING_DICTIONARY
 
 
 def _refuses(rule: Rule, command: Command, context: Context) -> bool:

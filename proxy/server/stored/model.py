@@ -57,11 +57,13 @@ class PatternRow:
 
 
 class ValueForm(StrEnum):
-    """What the values of a key of a rule that compresses are: a string that is compressed; one that is not, although it
-    has as many bytes as the rule compresses, or has fewer; one of which this is not known; or a hash, whose fields were
-    not looked at."""
+    """What the values of a key of a rule that compresses are: a string that is compressed, with another dictionary than
+    the rule's, or with one that the rule does not name; one that is not, although it has as many bytes as the rule
+    compresses, or has fewer; one of which this is not known; or a hash, whose fields were not looked at."""
 
     COMPRESSED = "compressed"
+    OLDER_DICTIONARY = "older_dictionary"
+    MISSING_DICTIONARY = "missing_dictionary"
     PLAIN = "plain"
     SMALL = "small"
     UNKNOWN = "unknown"
@@ -71,7 +73,8 @@ class ValueForm(StrEnum):
 @dataclass(slots=True)
 class FormRow:
     """The keys of a rule that compresses, by the form of their values; ``stored_bytes`` are those of the compressed
-    ones, and ``plain_bytes`` what these have if they are decompressed, as far as both are known."""
+    ones, and ``plain_bytes`` what these have if they are decompressed, as far as both are known. Those with an older or
+    a missing dictionary are among the ``compressed`` ones."""
 
     compressed: int = 0
     plain: int = 0
@@ -80,6 +83,8 @@ class FormRow:
     hash: int = 0
     plain_bytes: int = 0
     stored_bytes: int = 0
+    older_dictionary: int = 0
+    missing_dictionary: int = 0
 
 
 @dataclass(slots=True)

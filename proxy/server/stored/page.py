@@ -122,7 +122,9 @@ def with_size(key: StoredKey, replies: Sequence[Any]) -> StoredKey:
     if not isinstance(size, int):  # its type has changed, or the user may not ask
         return key
     found = next((read_head(each, STRING) for each in heads if isinstance(each, bytes)), None)
-    return replace(key, members=size) if found is None else replace(key, members=found.plain, stored=size)
+    if found is None:
+        return replace(key, members=size)
+    return replace(key, members=found.plain, stored=size, dictionary=found.dictionary)
 
 
 def has_moved(reply: Any) -> bool:

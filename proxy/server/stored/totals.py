@@ -34,6 +34,7 @@ MOST_FINDINGS = 2_000
 MOST_EXEMPLARS = 5
 MOST_LARGEST = 20
 MOST_SLOTS = 20
+_COMPRESSED = (ValueForm.OLDER_DICTIONARY, ValueForm.MISSING_DICTIONARY)
 
 
 class Finding(Protocol):
@@ -160,7 +161,8 @@ class Totals:
 
     def _count_form(self, rule: str, form: ValueForm, key: StoredKey, units: int) -> None:
         row = self.forms.setdefault(rule, FormRow())
-        setattr(row, form, getattr(row, form) + units)
+        for each in {form, ValueForm.COMPRESSED if form in _COMPRESSED else form}:
+            setattr(row, each, getattr(row, each) + units)
         if key.stored is not None and key.members is not None:
             row.stored_bytes += key.stored * units
             row.plain_bytes += key.members * units

@@ -15,6 +15,7 @@ import pytest
 from proxy.cli import main
 from proxy.compression.frames import MAGIC, STRING, Codec, pack
 from proxy.server.stored.json_form import as_json, from_json
+from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import json_of
 from tests.engines import EXPECTED, NEWEST_REDIS, Engine
 
@@ -24,10 +25,11 @@ defaults: {mode: enforce}
 apps: {acme: {match: {user: acme}}}
 tenants: {prefix: "{app}:", apps: [acme]}
 rules:
-  docs: {compress: {keys: ["doc:*"], above: 64B}}
+  docs: {compress: {keys: ["doc:*"], above: 64B, dictionary: first.zdict, also_read: second.zdict}}
   small: {sizes: {value: 2000B}}
 """
 TEXT = json_of(random.Random(1), 50_000)
+SHORT = json_of(random.Random(1), 1500)
 Scanned = Callable[..., tuple[dict[str, Any], str]]
 
 
@@ -41,6 +43,8 @@ def streamed(value: bytes) -> bytes:
 def scanned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Scanned:
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY)
+    for seed, name in enumerate(("first", "second"), 1):
+        (tmp_path / f"{name}.zdict").write_bytes(json_dictionary(seed).content)
 
     def scan(engine: Engine, *options: str) -> tuple[dict[str, Any], str]:
         words = ["scan", "--upstream", engine.url, "--policy", str(file), "--share", "100%", *options]
@@ -57,6 +61,8 @@ def fill(engine: Engine) -> None:
     engine.do("MSET", "doc:zstd", stored[Codec.ZSTD], "doc:lz4", stored[Codec.LZ4], "acme:doc:1", stored[Codec.ZSTD])
     engine.do("MSET", "doc:small", pack(TEXT[:1900], STRING, Codec.ZSTD, 3, 64), "doc:x", "x", "doc:plain", TEXT[:-1])
     engine.do("MSET", "doc:streamed", streamed(TEXT), "other", stored[Codec.ZSTD], "doc:bent", MAGIC + b"no frame")
+    for seed, name in enumerate(("present", "older", "missing"), 1):
+        engine.do("SET", f"doc:{name}", pack(SHORT, STRING, Codec.ZSTD, 3, 64, json_dictionary(seed)))
     engine.do("HSET", "doc:h", "f", TEXT)
     engine.do("RPUSH", "doc:l", TEXT)
 
@@ -68,20 +74,27 @@ def test_plain_sizes_are_judged(
     engine = new_engine(engine_name)
     fill(engine)
     told, text = scanned(engine, "--touch", "--html", str(tmp_path / "scan.html"))
-    cells = 'docs</code></th><td class="number">5</td><td class="number">1</td><td class="number">2</td>'
-    assert cells in (tmp_path / "scan.html").read_text()
+    cells = 'docs</code></th><td class="number">8</td><td class="number">1</td><td class="number">2</td>'
+    assert cells in (html := (tmp_path / "scan.html").read_text())
+    assert '<td class="number">1</td><td class="number">1</td></tr>' in html
     assert told["forms"] == [
         {
             "rule": "docs",
-            "compressed": 5,
+            "compressed": 8,
             "plain": 1,
             "small": 2,
             "unknown": 0,
             "hash": 1,
-            "plain_bytes": 3 * len(TEXT) + 1900,
+            "plain_bytes": 3 * len(TEXT) + 1900 + 3 * len(SHORT),
             "stored_bytes": sum(
-                int(str(engine.do("STRLEN", key))) for key in ("doc:zstd", "doc:lz4", "acme:doc:1", "doc:small")
+                int(str(engine.do("STRLEN", key)))
+                for key in (
+                    *("doc:zstd", "doc:lz4", "acme:doc:1", "doc:small"),
+                    *("doc:present", "doc:older", "doc:missing"),
+                )
             ),
+            "older_dictionary": 1,
+            "missing_dictionary": 1,
         }
     ]
     assert as_json(from_json(told))["forms"] == told["forms"]
@@ -92,10 +105,11 @@ def test_plain_sizes_are_judged(
     beside = rf"has {len(TEXT)} bytes \(\d+ as stored, compressed\), {len(TEXT) - 2000} more than the limit of 2000"
     assert re.search(beside, text)
     assert "compress rule  compressed  larger, plain  small  not known  hashes" in text
+    assert "bytes of compressed ones  older dictionary  missing one" in text
     if engine_name in ("redis-6.2", "redis-7.0"):
         calls = engine.calls("getrange")
         told, _ = scanned(engine)
-        assert told["forms"][0]["unknown"] == 8, "without --touch nobody looks"
+        assert told["forms"][0]["unknown"] == 11, "without --touch nobody looks"
         assert engine.calls("getrange") == calls
 
 
