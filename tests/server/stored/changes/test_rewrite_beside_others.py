@@ -21,6 +21,7 @@ from proxy.server.stored.changes.rewritten import Rewritten
 from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
 from proxy.server.stored.totals import Judged
 from tests.cluster.nodes import RealCluster
+from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import json_of
 from tests.conftest import kind_named, rest_is_long
 from tests.engines import EXPECTED, NEWEST_REDIS, Engine
@@ -186,18 +187,24 @@ def write(wire: Wire, direct: Wire, r: random.Random, number: int, last: dict[by
 
 
 @pytest.mark.skipif(DIRECT, reason="compression is Keyrail's own")
+@pytest.mark.parametrize("with_dictionaries", [False, True])
 @pytest.mark.parametrize("engine_name", EXPECTED)
 def test_no_write_is_lost_and_no_value_damaged(
     new_engine: Callable[..., Engine],
     new_keyrail: Callable[..., Keyrail],
     engine_name: str,
+    with_dictionaries: bool,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Clients write through Keyrail and directly, each keys and fields of its own, while all values are compressed and
-    made plain again, over and over."""
-    engine, file = new_engine(engine_name), tmp_path / "policy.yaml"
-    file.write_text(POLICY)
+    made plain again, over and over; or get another dictionary."""
+    engine, file, other = new_engine(engine_name), tmp_path / "policy.yaml", tmp_path / "other.yaml"
+    for seed, name in enumerate(("first", "second"), 1):
+        (tmp_path / f"{name}.zdict").write_bytes(json_dictionary(seed).content)
+    for policy, names in ((file, ("first", "second")), (other, ("second", "first"))):
+        more = ", dictionary: {}.zdict, also_read: {}.zdict".format(*names) if with_dictionaries else ""
+        policy.write_text(POLICY.replace("64B", f"64B{more}"))
     keyrail, local = new_keyrail(engine.url, policy=file), threading.local()
     numbers, lasts = iter(range(2)), list[dict[bytes, bytes]]()
 
@@ -210,9 +217,9 @@ def test_no_write_is_lost_and_no_value_damaged(
 
     with writers(act):
         count = 0
-        for back in ([], ["--back"]) * 12:
-            words = ["transform", "--upstream", engine.url, "--policy", str(file), "--yes", "--share", "100%", *back]
-            assert main(words) in (0, 1), "some keys are written each time"
+        for policy, back in ((file, []), (other, []), (other, ["--back"]), (file, ["--back"])) * 6:
+            words = ["transform", "--upstream", engine.url, "--policy", str(policy), "--yes", "--share", "100%"]
+            assert main([*words, *back]) in (0, 1), "some keys are written each time"
             count += int(capsys.readouterr().out.split()[0].replace(",", ""))
     assert count > 100
     with keyrail.wire() as wire:
