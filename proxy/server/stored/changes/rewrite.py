@@ -8,6 +8,9 @@ one are written with HSETEX … FXX KEEPTTL, or left where the engine has no HSE
 
 MULTI is sent with the reads, before the values are known: if it is refused, nothing is written outside of a
 transaction. These are at most four commands, which are never sent apart (``LEAST_COMMANDS``).
+
+Keyrail itself would show each value plain, and compress once more what is compressed here. It refuses PSYNC in every
+mode; Redis counts its arguments first, and tells that there are too few.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +26,15 @@ from proxy.server.stored.changes import checked
 from proxy.server.stored.changes.rewritten import Rewritten, RewrittenRow
 from proxy.server.stored.model import NodeFigures
 from proxy.server.stored.node_run import NodeLostError
-from proxy.server.stored.node_walk import Act, EnoughError, LostReplyError, Request, Tally, Walking
+from proxy.server.stored.node_walk import (
+    Act,
+    EnoughError,
+    LostReplyError,
+    Request,
+    ScanRefusedError,
+    Tally,
+    Walking,
+)
 from proxy.server.stored.page import Command, has_moved, is_momentary
 from proxy.server.stored.seen import mark_of
 from proxy.server.stored.totals import Judged
@@ -38,6 +49,7 @@ _PAGE = 256 << 10
 _HASH = "hash"
 _VERSIONS = {"string": STRING, _HASH: FIELD}
 _NO_TTL = -1
+_REFUSED_BY_KEYRAIL: Command = (b"PSYNC",)
 _FIELD_TTL = Left("fields with a TTL, which this Redis cannot keep in a write (no HSETEX)")
 
 
@@ -103,10 +115,13 @@ class _NodeRewrites:
         self._figures = figures
         self._moved = moved
         self._granted = False
+        self._is_redis = False
 
     def act(self, database: int, keys: list[StoredKey], asking: frozenset[bytes]) -> Walking:
-        """Rewrite values of these keys. Raises EnoughError and NodeLostError. A key whose slot is on its way here is
-        left until it has arrived: then the node is walked again."""
+        """Rewrite values of these keys. Raises EnoughError, NodeLostError and ScanRefusedError. A key whose slot is on
+        its way here is left until it has arrived: then the node is walked again."""
+        if not self._is_redis:
+            yield from self._check_server()
         mine = self._pick(database, keys)
         heads = yield from self._heads(database, [each.key for each in mine if each.key.name not in asking])
         for each in mine:
@@ -125,6 +140,12 @@ class _NodeRewrites:
                 continue
             self._tally.seen.add(mark_of(database, name))
             self._figures.counted += 1
+
+    def _check_server(self) -> Walking:
+        (told,) = yield Request(None, [_REFUSED_BY_KEYRAIL])
+        if isinstance(told, hiredis.ReplyError) and str(told).startswith("DENIED keyrail"):
+            raise ScanRefusedError("it is Keyrail, which compresses itself; --upstream has to name the Redis behind it")
+        self._is_redis = True
 
     def _pick(self, database: int, keys: Sequence[StoredKey]) -> list[_Key]:
         picked = []

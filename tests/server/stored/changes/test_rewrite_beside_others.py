@@ -164,6 +164,30 @@ def test_a_replica_takes_no_writes_and_is_named(new_engine: Callable[..., Engine
     assert replica.do("GET", "doc:1") == TEXT
 
 
+@pytest.mark.skipif(DIRECT, reason="compression is Keyrail's own")
+@pytest.mark.parametrize("mode", ["enforce", "audit"])
+def test_keyrail_itself_is_refused_and_nothing_is_written(
+    new_engine: Callable[..., Engine],
+    new_keyrail: Callable[..., Keyrail],
+    mode: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It would compress values twice, and after --back say that none is compressed."""
+    engine, file = new_engine("valkey-9.1"), tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("enforce", mode))
+    keyrail = new_keyrail(engine.url, policy=file)
+    packed = RULE.made(TEXT, STRING)
+    engine.do("MSET", "doc:1", TEXT, "doc:2", packed)
+    for back in ([], ["--back"]):
+        words = ["transform", "--upstream", keyrail.url, "--policy", str(file), "--share", "100%", *back]
+        for how in ("--dry-run", "--yes"):
+            assert main([*words, how]) == 1
+            told = capsys.readouterr()
+            assert "it is Keyrail, which compresses itself; --upstream has to name the Redis behind it" in told.err
+    assert engine.do("MGET", "doc:1", "doc:2") == [TEXT, packed]
+
+
 def write(wire: Wire, direct: Wire, r: random.Random, number: int, last: dict[bytes, bytes]) -> None:
     """One of a client's own keys gets a new value, and is read."""
     name = b"doc:%d:%d" % (number, r.randrange(12))
