@@ -7,6 +7,7 @@ import random
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.cache.cached_reads import part_of
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.hotpath.plan.leased_tokens import LeasedTokens, TokenSet
 from proxy.hotpath.plan.plan import Plan
@@ -78,6 +79,16 @@ def test_the_answers_that_gather_are_bounded() -> None:
     client.intake.receive(GET * 200)
     assert len(client.sent) > 10
     assert max(map(len, client.sent)) < 3 * 65536
+
+
+def test_a_large_answer_is_not_taken_for_that_of_the_next_read() -> None:
+    client = client_of(1, counts=False, traces=0)
+    client.keep(GET, b"$5000\r\n%b\r\n" % bytes(5000))
+    client.keep(part_of(b"warm"), b"*1\r\n" + VALUE, key=b"warm")
+    client.intake.receive(GET + pack("MGET", "warm") * 5)
+    assert client.cache.take_touched() == {b"hot": 1, b"warm": 5}
+    client.intake.receive(GET)
+    assert client.reads.hit is None, "who holds it keeps it in memory"
 
 
 def test_reads_under_a_limit_are_paid_for_one_by_one() -> None:

@@ -16,11 +16,11 @@ cdef bint _INTERPRETED
 
 @cython.final
 cdef class RepeatedReads:
-    @cython.locals(hit=CachedReply, plan=Plan, request=Request, size=cython.Py_ssize_t, most=cython.Py_ssize_t,
+    @cython.locals(plan=Plan, request=Request, size=cython.Py_ssize_t, most=cython.Py_ssize_t,
                    times=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef Py_ssize_t answer(self, HotPathConfig config, OpenRun run, CommandSender sender, CallCounts calls,
-                           CachedReads reads, int command_id, bytes data, const unsigned char *p,
-                           bytes payload) except -1
+                           CachedReads reads, CachedReply hit, int command_id, bytes data,
+                           const unsigned char *p, bytes payload) except -1
 
 
 @cython.locals(left=cython.Py_ssize_t)

@@ -7,6 +7,7 @@ with it, counted and answered from memory together, which costs a fraction of re
 """
 
 from proxy.hotpath.cache.cached_reads import CachedReads
+from proxy.hotpath.cache.cached_reply import CachedReply
 from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.intake.open_run import OpenRun
@@ -29,18 +30,15 @@ class RepeatedReads:
         run: OpenRun,
         sender: CommandSender,
         calls: CallCounts,
-        reads: CachedReads | None,
+        reads: CachedReads,
+        hit: CachedReply,
         command_id: int,
         data: bytes,
         p: bytes,
         payload: bytes,
     ) -> int:
-        """Answer the commands behind the one that ``request`` holds and ``payload`` has answered, as many as are the
-        same and may be answered like it: none that is traced or limited. Returns how many."""
-        hit = None if reads is None else reads.hit
-        if reads is None or hit is None:
-            return 0
-        reads.hit = None
+        """Answer the commands behind the one that ``request`` holds and ``payload`` has answered, which is of ``hit``,
+        as many as are the same and may be answered like it: none that is traced or limited. Returns how many."""
         plan, request = config.plan, config.request
         if plan.spends or run.reads is not None or sender.pending_replies > 0:
             return 0

@@ -1,6 +1,7 @@
 cimport cython
 
 from proxy.hotpath.cache.cached_reads cimport CachedReads
+from proxy.hotpath.cache.cached_reply cimport CachedReply
 from proxy.hotpath.replicas.client_reads cimport ClientReads
 from proxy.hotpath.intake.command_sender cimport CommandSender
 from proxy.hotpath.counting.call_counts cimport CallCounts
@@ -63,7 +64,7 @@ cdef class Runs:
     cdef int _trace(self, HotPathConfig config, OpenRun run, const unsigned char *p) except -1
     @cython.locals(router=Router, node=cython.int, portions=Portions, portion=Portion, upstream=UpstreamPipeline)
     cdef int _turn_to_node(self, HotPathConfig config, OpenRun run, const unsigned char *p, Py_ssize_t found) except -1
-    @cython.locals(sender=CommandSender, place=cython.int)
+    @cython.locals(sender=CommandSender, remembers=CachedReads, hit=CachedReply, place=cython.int)
     cdef int _answer(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p, bytes payload) except -1
     cdef int _remember(self, bytes payload) except -1
     @cython.locals(request=Request, plan=Plan, router=Router, sender=CommandSender, commands=SplitCommands,

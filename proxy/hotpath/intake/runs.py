@@ -293,7 +293,10 @@ class Runs:
 
     def _answer(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes, payload: bytes) -> int:
         # The command is answered from memory, behind the replies to all that was gathered.
-        sender = self.sender
+        sender, remembers = self.sender, self.cached_reads
+        assert remembers is not None, "it has answered"
+        hit = remembers.hit
+        remembers.hit = None
         place = run.place()
         run.leave(sender, data, p, config.request.end)
         if run.reads is not None:
@@ -305,7 +308,8 @@ class Runs:
             run.answered = 0
             sender.flush()
             return _FULL if sender.full else _ANSWERED
-        _REPEATED.answer(config, run, sender, self.calls, self.cached_reads, self.command_id, data, p, payload)
+        if hit is not None:
+            _REPEATED.answer(config, run, sender, self.calls, remembers, hit, self.command_id, data, p, payload)
         return _ANSWERED
 
     def _remember(self, payload: bytes) -> int:
