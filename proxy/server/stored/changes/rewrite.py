@@ -48,7 +48,7 @@ _PAGE = 256 << 10
 """The bytes of a page of a hash, about."""
 _HASH = "hash"
 _VERSIONS = {"string": STRING, _HASH: FIELD}
-_NO_TTL = -1
+_NO_TTL, _SOME_TTL = -1, 1
 _REFUSED_BY_KEYRAIL: Command = (b"PSYNC",)
 _FIELD_TTL = Left("fields with a TTL, which this Redis cannot keep in a write (no HSETEX)")
 
@@ -116,6 +116,7 @@ class _NodeRewrites:
         self._moved = moved
         self._granted = False
         self._is_redis = False
+        self._knows = _Knows(field_ttls=True, hsetex=False)
 
     def act(self, database: int, keys: list[StoredKey], asking: frozenset[bytes]) -> Walking:
         """Rewrite values of these keys. Raises EnoughError, NodeLostError and ScanRefusedError. A key whose slot is on
@@ -123,6 +124,9 @@ class _NodeRewrites:
         if not self._is_redis:
             yield from self._check_server()
         mine = self._pick(database, keys)
+        if any(each.key.type == _HASH for each in mine):
+            known = yield Request(None, [(b"HPTTL",), (b"HSETEX",)])  # if another process answers, it is asked again
+            self._knows = _Knows(*(not str(reply).startswith("ERR unknown command") for reply in known))
         heads = yield from self._heads(database, [each.key for each in mine if each.key.name not in asking])
         for each in mine:
             name = each.key.name
@@ -229,9 +233,8 @@ class _NodeRewrites:
 
     def _hash(self, database: int, each: _Key, row: RewrittenRow) -> Walking:
         name = each.key.name
-        length, *known = yield Request(database, [(b"HLEN", name), (b"HPTTL",), (b"HSETEX",)])
+        (length,) = yield Request(database, [(b"HLEN", name)])
         self._check([length])
-        knows = _Knows(*(not str(reply).startswith("ERR unknown command") for reply in known))
         mean = (each.key.memory or 0) // max(length, 1)
         count = max(min(_PAGE // max(mean, 1), _MOST_FIELDS), 1)
         cursor, more = b"0", True
@@ -240,7 +243,7 @@ class _NodeRewrites:
             self._check([page])
             cursor, flat = page
             for fields in self._batches(each.form, zip(flat[::2], flat[1::2], strict=True)):
-                yield from self._fields(database, each, fields, knows, row)
+                yield from self._fields(database, each, fields, row)
             more = cursor != b"0"
 
     def _batches(self, form: StoredForm, page: Iterable[tuple[bytes, bytes]]) -> Iterator["_Planned"]:
@@ -261,15 +264,16 @@ class _NodeRewrites:
         if batch:
             yield batch
 
-    def _fields(self, database: int, each: _Key, planned: "_Planned", knows: "_Knows", row: RewrittenRow) -> Walking:
-        name = each.key.name
+    def _fields(self, database: int, each: _Key, planned: "_Planned", row: RewrittenRow) -> Walking:
+        name, knows = each.key.name, self._knows
         reads: list[Command] = [(b"HMGET", name, *planned)]
         if knows.field_ttls:
             reads.append((b"HPTTL", name, b"FIELDS", b"%d" % len(planned), *planned))
 
         def decide(replies: Sequence[Any]) -> _Attempt:
             attempt, without_ttl = _Attempt(), list[bytes]()
-            values, ttls = replies if knows.field_ttls else (*replies, [_NO_TTL] * len(planned))
+            untold = _SOME_TTL if knows.hsetex else _NO_TTL
+            values, ttls = replies if knows.field_ttls else (*replies, [untold] * len(planned))
             if not any(values):
                 return attempt  # it is gone, and HPTTL may answer with null then
             for (field, (old, new)), value, ttl in zip(planned.items(), values, ttls, strict=True):

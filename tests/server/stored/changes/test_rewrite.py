@@ -167,6 +167,17 @@ def test_fields_with_a_ttl_are_left_where_no_write_keeps_it(
     assert cast("list[int]", engine.do("HPTTL", "doc:h", "FIELDS", 1, "f"))[0] > 4_900_000
 
 
+@pytest.mark.parametrize("engine_name", ["valkey-9.1", NEWEST_REDIS])
+def test_fields_keep_their_ttls_where_nobody_tells_these(new_engine: NewEngine, engine_name: str, verb: Verb) -> None:
+    engine = new_engine(engine_name, {"rename-command": "HPTTL other"})
+    engine.do("HSET", "doc:h", "f", TEXT, "g", TEXT)
+    engine.do("HPEXPIRE", "doc:h", 5_000_000, "FIELDS", 1, "f")
+    status, shown, _ = verb(engine.url, "--yes")
+    assert (status, shown.split(",")[0]) == (0, "2 values of 1 keys")
+    assert cast("list[int]", engine.do("other", "doc:h", "FIELDS", 2, "f", "g"))[0] > 4_900_000
+    assert TEXT not in cast("list[bytes]", engine.do("HMGET", "doc:h", "f", "g"))
+
+
 @pytest.mark.parametrize("lacks", ["watch", "multi", "exec", "set", "getrange", "strlen"])
 def test_what_the_user_may_not_do_is_named_and_nothing_is_written(
     new_engine: NewEngine, verb: Verb, lacks: str
