@@ -32,7 +32,6 @@ def as_json(scan: Scan, found: Rewritten, show: Callable[[bytes], str]) -> dict[
         ],
         "left_alone": _left(found),
         "refused": dict(sorted(found.refusals.items())),
-        "expected_missed": scan.expected_missed,
         "notes": list(scan.notes),
     }
 
@@ -86,7 +85,5 @@ def _rest(scan: Scan, found: Rewritten) -> Iterator[str]:
         *(f"refused: {count:,} keys: {_FORM.say(why)}" for why, count in sorted(found.refusals.items())),
         *map(_FORM.say, scan.notes),
     ]
-    if scan.expected_missed:
-        said.append(f"about {scan.expected_missed:,.1f} keys were taken for repeated ones, and left")
     if said:
         yield from ("", *said)

@@ -50,6 +50,11 @@ class SeenKeys:
         """Whether no key can be taken for another one."""
         return self._filter is None
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one more key is kept exactly."""
+        return self._kept < self._exact
+
     def has(self, mark: int) -> bool:
         """Whether the key has been counted."""
         return bool(self._table[self._place(mark)]) or self._may_have(mark)

@@ -142,8 +142,13 @@ class _NodeRewrites:
                 self._moved(slot_of(name))
                 self._figures.elsewhere += 1
                 continue
-            self._tally.seen.add(mark_of(database, name))
+            self._note(mark_of(database, name))
             self._figures.counted += 1
+
+    def _note(self, mark: int) -> None:
+        # Without room a few keys would be taken for repeated ones and left. To look at a key again is no harm.
+        if self._tally.seen.has_room:
+            self._tally.seen.add(mark)
 
     def _check_server(self) -> Walking:
         (told,) = yield Request(None, [_REFUSED_BY_KEYRAIL])
@@ -165,7 +170,7 @@ class _NodeRewrites:
                 elif form is not None:
                     picked.append(_Key(key, judged, form))
                     continue
-            self._tally.seen.add(mark)
+            self._note(mark)
         return picked
 
     def _heads(self, database: int, keys: Sequence[StoredKey]) -> _Asking[Mapping[bytes, Sequence[Any]]]:
