@@ -28,6 +28,7 @@ from proxy.server.stored.scanner import Options, Scanner, WallClock
 from proxy.server.stored.totals import Judged
 
 _MILD = Left("keys for whose owners the rule compresses nothing", compressed=False)
+_UNREADABLE = "the user may not ask for their type and TTL"
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -156,11 +157,14 @@ class _Transform:
             print(json.dumps({"what": what, **as_json(scan, found, self.show)}, indent=2))
         else:
             print(text(scan, found, what, self.show))
-        return status or (FAILED if found.has_failed else 0), found
+        return status or (FAILED if found.has_failed or scan.lacks_keys else 0), found
 
     def _drive(self, *, dry: bool, limit: int | None) -> tuple[int, Scan, Rewritten]:
         rewrites, its = Rewrites(self.wanted, dry=dry, limit=limit), self.parsed
         options = Options(its.share, name="keyrail-transform")
         scanner = Scanner(its.upstream, self.tls, self.judge, self.show, options, WallClock(), rewrites)
         status = asyncio.run(drive(scanner))
-        return status, scanner.result(str(its.policy)), rewrites.found
+        scan, found = scanner.result(str(its.policy)), rewrites.found
+        if unreadable := sum(node.unreadable for node in scan.nodes):
+            found.refusals[_UNREADABLE] += unreadable
+        return status, scan, found

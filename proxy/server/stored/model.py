@@ -228,6 +228,8 @@ class Scan:
     tags: Sequence[UnusualTags] = ()
     forms: Mapping[str, FormRow] = field(default_factory=dict)
     """By the names of rules that compress."""
+    lacks_keys: bool = False
+    """Keys may be missing although it is finished; a note says why."""
 
     def bounds(self, *figure: str) -> Bounds | None:
         """Between which numbers a figure of a sample is; None if it is exact."""

@@ -101,6 +101,7 @@ class Scanner:
         acting: Acting | None = None,
     ) -> None:
         self.finished = False
+        self._lacks_keys = False
         self._servers = Servers(address, tls, options.seconds, options.replicas)
         self._tls = tls
         self._options = options
@@ -196,6 +197,7 @@ class Scanner:
             used_slots=totals.used_slots(),
             expected_missed=self._tally.seen.expected_missed,
             notes=[*self._tally.notes],
+            lacks_keys=self._lacks_keys,
         )
 
     def _expected(self) -> int:
@@ -265,11 +267,15 @@ class Scanner:
                     self._tally.note("slots moved meanwhile: keys of these slots may be drawn too often, or never")
                 break
         if moves.unsettled:
-            self._tally.note("slots were open all the time: of these, keys may be missing")
+            self._lack("slots were open all the time: of these, keys may be missing")
         if lost := _slots_without_owner(seen):
             raise ScanError(f"{lost} slots belong to primaries that have failed: their keys are missing")
         if unowned := seen.unowned():
-            self._tally.note(f"{unowned} slots have no owner that can be reached: their keys are missing")
+            self._lack(f"{unowned} slots have no owner that can be reached: their keys are missing")
+
+    def _lack(self, why: str) -> None:
+        self._lacks_keys = True
+        self._tally.note(why)
 
     async def _look_for_owners(self) -> SlotMap:
         # Where a primary has failed, a replica may take its place at any moment: then it has the keys that were not

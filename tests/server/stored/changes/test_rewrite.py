@@ -193,7 +193,8 @@ def test_what_the_user_may_not_do_is_named_and_nothing_is_written(
     assert engine.do("MGET", "doc:1", "doc:2") == [TEXT, TEXT]
     engine.do("ACL", "SETUSER", "some", f"+{lacks}", "resetkeys", "~doc:1")
     status, shown, _ = verb(url, "--yes")
-    assert (status, shown.split(",")[0]) == (0, "1 values of 1 keys")
+    assert (status, shown.split(",")[0]) == (1, "1 values of 1 keys")
+    assert "refused: 1 keys: the user may not ask for their type and TTL\n" in shown
     assert engine.do("GET", "doc:2") == TEXT != engine.do("GET", "doc:1")
 
 
