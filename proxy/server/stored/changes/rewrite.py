@@ -35,7 +35,7 @@ from proxy.server.stored.node_walk import (
     Tally,
     Walking,
 )
-from proxy.server.stored.page import Command, has_moved, is_momentary
+from proxy.server.stored.page import FORBIDDEN, Command, has_moved, is_momentary
 from proxy.server.stored.seen import mark_of
 from proxy.server.stored.totals import Judged
 
@@ -324,18 +324,26 @@ class _NodeRewrites:
         refused = [each for each in replies if isinstance(each, hiredis.ReplyError)]
         attempt = _Attempt() if refused else decide(replies[1:-1])
         if not attempt.writes:
-            yield Request(database, checked.DISCARDING, once=True)
+            if isinstance(replies[-1], hiredis.ReplyError):
+                yield Request(database, [(b"UNWATCH",)], once=True)
+            else:
+                yield from self._discard(database)
             self._check(refused)
             return attempt
         self._grant()
         ended = yield Request(database, [*attempt.writes, (b"EXEC",)], once=True)
         if checked.is_open_after(ended):
-            yield Request(database, checked.DISCARDING, once=True)
+            yield from self._discard(database)
         if is_momentary(ended):
             return None  # the next read waits until the server serves
         *queued, results = ended
         self._check([*queued, results, *(results if isinstance(results, list) else ())])
         return None if results is None else attempt
+
+    def _discard(self, database: int) -> Walking:
+        (told,) = yield Request(database, checked.DISCARDING, once=True)
+        if isinstance(told, hiredis.ReplyError) and str(told).startswith(FORBIDDEN):
+            raise ScanRefusedError(f"DISCARD: {told}")  # the transaction would take all that is asked from now on
 
     def _check(self, replies: Sequence[Any]) -> None:
         errors = [each for each in replies if isinstance(each, hiredis.ReplyError)]

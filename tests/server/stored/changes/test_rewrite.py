@@ -198,6 +198,26 @@ def test_what_the_user_may_not_do_is_named_and_nothing_is_written(
     assert engine.do("GET", "doc:2") == TEXT != engine.do("GET", "doc:1")
 
 
+@pytest.mark.parametrize("lacks", [["discard"], ["discard", "exec"]])
+def test_who_may_not_end_a_transaction_does_nothing_in_it(new_engine: NewEngine, verb: Verb, lacks: list[str]) -> None:
+    engine = new_engine("valkey-9.1")
+    noise = random.Random(1).randbytes(3000)
+    engine.do("MSET", "doc:1", noise, "doc:2", noise if len(lacks) == 1 else TEXT)
+    engine.do("HSET", "doc:h", "f", noise)
+    engine.do("ACL", "SETUSER", "some", "on", ">secret", "~*", "+@all", *(f"-{each}" for each in lacks))
+    status, _, told = verb(engine.url.replace("redis://", "redis://some:secret@"), "--yes")
+    assert (status, "DISCARD: NOPERM User some has no permissions to run the 'discard' command" in told) == (1, True)
+
+
+def test_no_key_stays_watched(new_engine: NewEngine, verb: Verb) -> None:
+    engine = new_engine("valkey-9.1", {"rename-command": "MULTI other"})
+    engine.do("MSET", *(word for each in range(50) for word in (f"doc:{each}", TEXT)))
+    engine.do("CONFIG", "SET", "slowlog-log-slower-than", 0, "slowlog-max-len", 10_000)
+    assert verb(engine.url, "--yes")[0] == 1
+    words = [entry[3][0] for entry in cast("list[list[list[bytes]]]", engine.do("SLOWLOG", "GET", "-1"))]
+    assert words.count(b"WATCH") == words.count(b"UNWATCH") == 50
+
+
 @pytest.mark.parametrize("lacks", ["watch", "hlen", "hscan", "hmget", "hpttl", "hset", "hsetex"])
 def test_what_the_user_may_not_do_with_hashes_is_named(new_engine: NewEngine, verb: Verb, lacks: str) -> None:
     engine = new_engine("valkey-9.1")
