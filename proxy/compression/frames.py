@@ -121,27 +121,33 @@ def unpack(stored: bytes, version: int, dictionaries: Dictionaries = NO_DICTIONA
 
 class Head(NamedTuple):
     """How a compressed value begins: its codec, and the size of the plain value in bytes. None: the frame does not tell
-    it, as none does whose writer has not known it at the beginning. `dictionary` is the name of the one that it needs,
-    if any."""
+    it, as none does whose writer has not known it at the beginning, or tells more than Keyrail decompresses.
+    `dictionary` is the name of the one that it needs, if any."""
 
     codec: Codec
     plain: int | None
     dictionary: bytes = b""
 
 
-def read_head(stored: bytes, version: int) -> Head | None:
-    """What the first HEAD bytes of a value say; None if it is plain, as far as they tell. What comes behind them may be
-    no frame, or further ones."""
-    if not has_header(stored, version) or len(stored) <= HEADER:
+def read_head(head: bytes, size: int, version: int) -> Head | None:
+    """What the first HEAD bytes of a value of `size` bytes say; None if it is plain, as far as they tell. What comes
+    behind them may be no frame, or further ones."""
+    if not has_header(head, version) or len(head) <= HEADER:
         return None
-    codec, dictionary = Codec(stored[4]), dictionary_of(stored, version)
-    made = stored[HEADER + len(dictionary) :]
+    codec, dictionary = Codec(head[4]), dictionary_of(head, version)
+    made = head[HEADER + len(dictionary) :]
+    plain: int | None
     if codec is Codec.LZ4:
-        return Head(codec, int.from_bytes(made[:_LZ4_SIZE], "little")) if len(made) > _LZ4_SIZE else None
-    try:
-        return Head(codec, zstd().get_frame_info(made).decompressed_size, dictionary)
-    except zstd().ZstdError:
-        return None
+        plain = int.from_bytes(made[:_LZ4_SIZE], "little")
+        block = size - HEADER - _LZ4_SIZE
+        if block <= 0 or plain > block * _LZ4_RATIO:
+            return None
+    else:
+        try:
+            plain = zstd().get_frame_info(made).decompressed_size
+        except zstd().ZstdError:
+            return None
+    return Head(codec, None if plain is None or plain > MOST_PLAIN else plain, dictionary)
 
 
 def has_header(stored: bytes, version: int) -> bool:

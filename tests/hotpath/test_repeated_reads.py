@@ -7,7 +7,7 @@ import random
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cache.cached_reads import part_of
+from proxy.hotpath.cache.cached_requests import part_of
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.hotpath.plan.leased_tokens import LeasedTokens, TokenSet
 from proxy.hotpath.plan.plan import Plan

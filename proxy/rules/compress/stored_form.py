@@ -82,7 +82,7 @@ class AsRule:
         return LARGEST
 
     def wants(self, head: bytes, size: int, version: int) -> bool | Left:
-        found = read_head(head, version)
+        found = read_head(head, size, version)
         if found is None:
             if size <= self.terms.above and not head.startswith(MAGIC):
                 return False

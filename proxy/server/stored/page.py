@@ -121,7 +121,7 @@ def with_size(key: StoredKey, replies: Sequence[Any]) -> StoredKey:
     size, *heads = replies
     if not isinstance(size, int):  # its type has changed, or the user may not ask
         return key
-    found = next((read_head(each, STRING) for each in heads if isinstance(each, bytes)), None)
+    found = next((read_head(each, size, STRING) for each in heads if isinstance(each, bytes)), None)
     if found is None:
         return replace(key, members=size)
     return replace(key, members=found.plain, stored=size, dictionary=found.dictionary)

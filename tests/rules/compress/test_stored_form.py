@@ -213,12 +213,28 @@ def test_the_first_bytes_tell_the_plain_size(
 ) -> None:
     stored = pack(MAGIC + plain, version, codec, 3, 0, dictionary)
     told = Head(codec, len(plain) + 3) if dictionary is None else Head(Codec.ZSTD, len(plain) + 3, dictionary.name)
-    assert read_head(stored[:HEAD], version) == told
-    assert read_head(stored[:HEAD], 1 - version) is None
+    assert read_head(stored[:HEAD], len(stored), version) == told
+    assert read_head(stored[:HEAD], len(stored), 1 - version) is None
 
 
 @given(st.binary(max_size=40).map(lambda rest: MAGIC + rest))
 def test_bytes_that_are_no_head(stored: bytes) -> None:
     for version in VERSIONS:
-        if read_head(stored, version) is None:
-            assert not (stored[3:5] in (b"\x00\x02", b"\x01\x02") and len(stored) > 9 and stored[3] == version)
+        found = read_head(stored, len(stored), version)
+        if found is not None and found.codec is Codec.LZ4:
+            assert (found.plain or 0) <= 255 * (len(stored) - 9), "no lz4 block makes more"
+        elif found is not None:
+            assert found.plain is None or found.plain <= MOST_PLAIN
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_size_that_nobody_can_make_is_not_told(version: int) -> None:
+    rule = AsRule(Terms(("*",), 64))
+    begins = MAGIC + bytes((version,))
+    bogus = begins + b"\x02\xff\xff\xff\x7f" + b"no block of lz4"
+    assert read_head(bogus[:HEAD], len(bogus), version) is None
+    assert rule.wants(bogus[:HEAD], len(bogus), version)
+    assert read(rewritten(rule, bogus, version), version, rule.terms) == bogus
+    large = begins + b"\x01\x28\xb5\x2f\xfd\xe0" + b"\xff" * 7 + b"\0no frame of zstd"
+    assert read_head(large[:HEAD], len(large), version) == Head(Codec.ZSTD, None)
+    assert read(rewritten(rule, large, version), version, rule.terms) == large
