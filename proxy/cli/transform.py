@@ -127,21 +127,27 @@ class _Transform:
         if not self.parsed.yes:
             status, found = self._walk(dry=True, limit=limit)
             keys = found.whole.keys
-            if status or self.parsed.dry_run or not keys:
+            if status or self.parsed.dry_run:
                 return status
+            if not keys:
+                return self._say_what_is_left(found) if self.parsed.back else status
             if not is_confirmed(keys, "rewrite them"):
                 return FAILED
             limit = keys
         status, found = self._walk(dry=False, limit=limit)
-        is_whole = status in (0, FAILED) and not found.reached_limit
-        return max(status, self._look_again()) if self.parsed.back and is_whole else status
-
-    def _look_again(self) -> int:
-        """Say whether values are compressed still, or again; the exit status."""
-        status, _, found = self._drive(dry=True, limit=None)
-        still = found.whole.values + sum(count for why, count in found.left.items() if why.compressed)
-        if status or not still:
+        if not self.parsed.back or status not in (0, FAILED):
             return status
+        if found.reached_limit:
+            print("keyrail: still compressed: the values beyond the limit", file=sys.stderr)
+            return FAILED
+        again, scan, found = self._drive(dry=True, limit=None)
+        return max(status, again or max(_failed(scan, found), self._say_what_is_left(found)))
+
+    def _say_what_is_left(self, found: Rewritten) -> int:
+        """Say whether values are compressed still, or again; the exit status."""
+        still = found.whole.values + sum(count for why, count in found.left.items() if why.compressed)
+        if not still:
+            return 0
         print(f"keyrail: still compressed: {still:,} values", file=sys.stderr)
         for name in self.wanted.compressing:
             print(f"keyrail: {name} compresses what clients write: say above: 512MB there first", file=sys.stderr)
@@ -157,7 +163,7 @@ class _Transform:
             print(json.dumps({"what": what, **as_json(scan, found, self.show)}, indent=2))
         else:
             print(text(scan, found, what, self.show))
-        return status or (FAILED if found.has_failed or scan.lacks_keys else 0), found
+        return status or _failed(scan, found), found
 
     def _drive(self, *, dry: bool, limit: int | None) -> tuple[int, Scan, Rewritten]:
         rewrites, its = Rewrites(self.wanted, dry=dry, limit=limit), self.parsed
@@ -168,3 +174,7 @@ class _Transform:
         if unreadable := sum(node.unreadable for node in scan.nodes):
             found.refusals[_UNREADABLE] += unreadable
         return status, scan, found
+
+
+def _failed(scan: Scan, found: Rewritten) -> int:
+    return FAILED if found.has_failed or scan.lacks_keys else 0

@@ -115,8 +115,11 @@ def test_there_and_back(new_engine: NewEngine, engine_name: str, verb: Verb) -> 
     assert {key: stored(engine, key) for key in values} == values
     assert unpack(stored(engine, b"doc:twice"), STRING) == TWICE
     assert 8900 < cast("int", engine.do("TTL", "doc:ttl")) <= 9000
+    status, shown, told = verb(engine.url, "--back")
+    assert (status, shown.split(",")[0]) == (1, "0 values of 0 keys")
+    assert told.startswith("keyrail: still compressed: 1 values\n")
     engine.do("DEL", "doc:twice")
-    assert verb(engine.url, "--back", "--yes")[::2] == (0, "")
+    assert verb(engine.url, "--back", "--yes")[::2] == verb(engine.url, "--back")[::2] == (0, "")
 
 
 @pytest.mark.parametrize("engine_name", [*EXPECTED, NEWEST_REDIS])
@@ -254,7 +257,9 @@ def test_options_say_which_keys(new_engine: NewEngine, verb: Verb) -> None:
     assert counted("--dry-run", "--rule", "quiet") == 0
     assert counted("--yes", "--limit", "7", "--rule", "docs") == 7
     assert counted("--yes", "--limit", "7") == 7
-    assert counted("--yes", "--back", "--limit", "5") == 5
+    status, shown, told = verb(engine.url, "--yes", "--back", "--limit", "5", policy=enforced)
+    assert (status, shown.split(",")[0]) == (1, "5 values of 5 keys")
+    assert told == "keyrail: still compressed: the values beyond the limit\n"
     assert counted("--dry-run") == 51
     assert counted("--yes") == 51
     for words in (["--rule", "no"], ["--owner", "no"], ["--json"]):
