@@ -295,8 +295,7 @@ class Runs:
         # The command is answered from memory, behind the replies to all that was gathered.
         sender, remembers = self.sender, self.cached_reads
         assert remembers is not None, "it has answered"
-        hit = remembers.hit
-        remembers.hit = None
+        hit, remembers.hit = remembers.hit, None
         place = run.place()
         run.leave(sender, data, p, config.request.end)
         if run.reads is not None:
