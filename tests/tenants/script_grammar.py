@@ -41,6 +41,7 @@ CALLS = (
 'LMPOP', 1, {k}, 'LEFT'|'XREAD', 'STREAMS', {k}, 0|'XPENDING', {k}, 'g'
 'XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', {k}, 0
 'SORT', {k}, 'BY', '*', 'GET', 'globex:*'|'MIGRATE', '', 1, {k}, 0, 1|'G' .. 'ET', {k}|'\\71ET', {k}|ARGV[1], {k}|c, {k}
+'MSET', {k}, unpack(ARGV)|'MSET', {k}, {v}, unpack(ARGV)|'BITOP', unpack(ARGV)
 'DUMP', {k}|'SELECT', 1|'OBJECT', ARGV[1], {k}|'SUBSTR', {k}, 0, 1
 """.replace("\n", "|")
     .strip("|")
@@ -61,7 +62,8 @@ redis['call']('GET', '{other}')|redis --[==[ ]==] .call('GET', {k})|local s = re
 {r}
 redis.pcall('SET', {k}, {r})|local r = {r} return r|if {r} then return {r} end|return {r}|return cjson.encode({{r}})
 return tostring({r})|local ok, e = pcall(function() {s} end) return tostring(e)|local x = redis.sha1hex({k}) return x
-function unpack(t) return '{other}' end|local unpack = function() return '{other}' end|ipairs = nil|redis.call = nil
+function unpack(t) return '{other}' end|function type() return {{k}} end
+local unpack = function() return '{other}' end|ipairs = nil|redis.call = nil
 table.foreach(KEYS, function(_, k) {s} end)|string.gsub({k}, '.', function(k) {s} end)|return #{k}|redis.setresp(3)
 local ok = redis.pcall('XGROUP', 'SETID', {k}, 'g', 0) return ok.err|local e = redis.pcall('INCR', {k}) return e
 """.replace("\n", "|")

@@ -139,7 +139,11 @@ class Names:
 
     def is_declared(self, name: bytes) -> bool:
         """Whether the text has a local variable or a parameter of this name."""
-        return any(self.declares(i) for i in self._places.get(name, ()))
+        return any(self.declares(i) and not self.defines(i) for i in self._places.get(name, ()))
+
+    def defines(self, i: int) -> bool:
+        """Whether the name at ``i`` is that of a function which is not ``local``: ``function name()`` assigns to it."""
+        return self._tokens[i - 1].is_name(b"function") and not self._tokens[i - 2].is_name(b"local")
 
     def declares(self, i: int) -> bool:
         """Whether the name at ``i`` is declared here, as a local variable, a parameter or a function."""

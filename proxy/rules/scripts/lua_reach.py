@@ -28,7 +28,7 @@ _PARTS: dict[bytes, frozenset[bytes]] = {
     b"cmsgpack": frozenset(b"pack unpack unpack_limit unpack_one".split()),
     b"math": frozenset(
         b"abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10 max min mod modf pi pow "
-        b"rad random randomseed sin sinh sqrt tan tanh".split()
+        b"rad random sin sinh sqrt tan tanh".split()
     ),
     b"os": frozenset((b"clock",)),
     b"string": frozenset(b"byte char find format gmatch gsub len lower match rep reverse sub upper".split()),
@@ -107,11 +107,14 @@ class ReachReader:
         if name in SHARED or _OF_ENGINE.match(name):
             return f"uses {shown}"
         if name in _FUNCTIONS:
-            return f"changes {shown}" if not self._names.declares(i) and self._names.assigns(i) else ""
+            return f"changes {shown}" if self._changes(i) else ""
         return "" if self._is_declared(name) else f"uses the global variable {shown}"
 
     def _is_argument(self, i: int, name: bytes) -> bool:
         return i in self._given or i in self._sources or i == self._keys[name].bound or self._names.counts(i)
+
+    def _changes(self, i: int) -> bool:
+        return self._names.defines(i) or (not self._names.declares(i) and self._names.assigns(i))
 
     def _fault_of_library(self, i: int, shown: str) -> str:
         tokens, names = self._tokens, self._names

@@ -13,11 +13,13 @@ _SPREADS = range(1, 6)
 
 def fault_of_keys(table: Table, spec: Spec, call: ScriptCall) -> str:
     """What is wrong with the keys of a call; empty if all are elements of KEYS, and these stand nowhere else."""
-    words = call.words
+    words, complete = call.words, call.complete
     if _is_every_key(words[-1]):
         return _fault_of_every(table, spec, words)
+    if _is_every(words[-1]):
+        words, complete = words[:-1], False  # unpack(ARGV) stands for any number of arguments
     known = [word if isinstance(word, bytes) else b"" for word in words]
-    places, told = places_of(table, spec, words, known, call.complete)
+    places, told = places_of(table, spec, words, known, complete)
     if not told:
         return "with arguments of which Keyrail cannot tell which are keys"
     return _fault_of_places({place for place, _ in places}, words)
@@ -39,6 +41,10 @@ def _fault_of_places(places: Collection[int], words: Sequence[Word]) -> str:
         if given and place not in places:
             return "with an element of KEYS that is not a key there"
     return ""
+
+
+def _is_every(word: Word) -> bool:
+    return not isinstance(word, bytes) and word.index == EVERY
 
 
 def _is_every_key(word: Word) -> bool:
