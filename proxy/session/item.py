@@ -75,7 +75,10 @@ class Item(JudgedCommand):
     instead_of: Command | None = None
     """The client's own command, where a rule has rewritten it, or a tenant's prefix was added."""
     only_prefixed: bool = False
-    """Whether only the prefix was added, no rule edits the reply, and no name is in it, unless it is an error."""
+    """Whether only the prefix was added, and no name is in the reply, unless that is an error."""
+    value_edit: ReplyEdit | None = None
+    """How rules change the reply to a command that they leave as it is, whoever gives that reply: the primary, a
+    replica or memory, which has it as Redis has sent it. It is a part of ``edit``."""
     hides_nodes: bool = False
     """With a cluster upstream: whether ``edit`` already removes the addresses of nodes."""
     terms: ReplicaTerms | None = None
@@ -98,6 +101,13 @@ class Item(JudgedCommand):
     """What is left of its judging, while that waits."""
     step: Step[None] | None = None
     """What is left of it, once something of it has been sent and it waits."""
+
+    @property
+    def may_be_answered_elsewhere(self) -> bool:
+        """Whether a replica's reply, or one from memory, is what the primary would answer, once it has its
+        ``value_edit``."""
+        changed = self.edit is not self.value_edit or self.instead_of is not None
+        return (self.only_prefixed or not changed) and not self.hidden and self.wrapper is None
 
     def close(self) -> None:
         """It comes to no other end: what its steps hold is given back."""

@@ -44,7 +44,7 @@ def answer(session: Session, reads: CachedReads, item: Item) -> bool:
         if session.trace is not None:
             session.trace.without_reply()
             session.trace = None
-        sending.answer(session, payload)
+        sending.answer(session, payload if item.value_edit is None else item.value_edit(payload))
         return True
     if reads.outcome == COUNTED:
         item.holds = False
@@ -63,8 +63,7 @@ def _may_be_answered(session: Session, reads: CachedReads, item: Item) -> bool:
     role = reads.roles[item.command.spec.id]
     if reads.mask == 0 or role not in (CACHED, CACHED_PARTS) or session.state is not POOLED:
         return False
-    changed = item.edit is not None or item.instead_of is not None
-    if (changed and not item.only_prefixed) or item.hidden or item.wrapper is not None or item.asked:
+    if item.asked or not item.may_be_answered_elsewhere:
         return False
     return 0 < len(item.command.known_keys) <= (1 if role == CACHED else MOST_PARTS)
 

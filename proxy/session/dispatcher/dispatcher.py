@@ -316,6 +316,7 @@ class Dispatcher:
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
         item.edit, item.terms = chained(self._learn(command), decision.edit), decision.replica
+        item.value_edit = decision.edit
         return self._go_on(item)
 
     def _decided_for_tenant(self, item: Item, tenant: Tenant, decision: Decision) -> int:

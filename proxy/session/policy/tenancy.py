@@ -82,9 +82,9 @@ def put_prefix(
     item.instead_of, item.command, item.hidden = item.command, full.command, full.hidden
     item.raw = encode_command(full.command.argv)
     item.edit = chained(full.edit, edit)
-    item.only_prefixed = rewrite is None and edit is None and (full.edit is None or type(full.edit) is ErrorEdit)
+    item.only_prefixed = rewrite is None and learned is None and (full.edit is None or type(full.edit) is ErrorEdit)
     if item.only_prefixed:
-        item.terms = decision.replica
+        item.terms, item.value_edit = decision.replica, decision.edit
 
 
 def raw_for_redis(tenant: Tenant, command: Command) -> bytes | None:

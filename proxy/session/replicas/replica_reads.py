@@ -198,10 +198,7 @@ def _go_on_without_session(session: Session, reads: ClientReads, number: int) ->
 
 
 def _is_plain(item: Item) -> bool:
-    changed = item.edit is not None or item.instead_of is not None
-    if (changed and not item.only_prefixed) or item.hidden or item.wrapper is not None:
-        return False
-    return item.command.spec.state is ConnectionState.POOL
+    return item.may_be_answered_elsewhere and item.command.spec.state is ConnectionState.POOL
 
 
 def _has_script(port: ReplicaPort, command: Command, upstream: UpstreamPipeline | None) -> bool:
