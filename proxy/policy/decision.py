@@ -119,13 +119,13 @@ def passing(
     moves: Sequence[tuple[Hit, ReplicaTerms]],
     edit: ReplyEdit | None,
 ) -> Decision:
-    """A command that goes on as it is. With hidden commands, or an edit of its reply, it stays with the primary."""
-    if edit is not None or hidden or not moves:
+    """A command that goes on as it is. With hidden commands, it stays with the primary."""
+    if hidden or not moves:
         some = hits or background or hidden or edit is not None
         return Decision(PASS, hits, None, background, hidden, edit=edit) if some else NOTHING
     terms = strictest([each for _, each in moves])
     hits += tuple(hit for hit, _ in moves)
-    return Decision(PASS, hits, None, background, hidden, terms if terms.enforced else None)
+    return Decision(PASS, hits, None, background, hidden, terms if terms.enforced else None, edit=edit)
 
 
 def noted(

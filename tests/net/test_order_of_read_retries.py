@@ -14,13 +14,22 @@ import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
+from proxy.compression.frames import STRING, Codec, pack
 from tests.conftest import seeds
 from tests.net.replica_stage import Stage
+from tests.net.test_replicas_of_nodes import POLICY
 from tests.net.test_replicas_of_nodes import Stage as NodeStage
+from tests.policy.given import policy as policy_of
 from tests.resp import Failure, FrameReader, decode
 from tests.session.clustered import NODES
 from tests.session.given import Upstream, call
 
+COMPRESSING = policy_of("""
+defaults: {mode: enforce}
+rules:
+  shared: {replica_reads: {keys: ["*"], max_lag: 1s}}
+  docs: {compress: {keys: ["{a*", "{b*", "{c*"], above: 64B}}
+""")
 STEPS = 120
 NIL = b"$-1\r\n"
 
@@ -51,15 +60,16 @@ class Server:
             elif self.replica and self.world.random.random() < 0.1:
                 self.upstream.answer(NIL if self.upstream.doubts else b"-NOPERM it may not\r\n")
             else:
-                self.upstream.answer(bulk(key))
+                self.upstream.answer(bulk(self.world.stored(key)))
 
 
 class World:
     """Three primaries and their replicas; some slots move between them."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, compressed: bytes) -> None:
         self.random = Random(seed)
-        self.stage = NodeStage()
+        self.compressed = compressed
+        self.stage = NodeStage(POLICY if not compressed else COMPRESSING)
         self.slots = list(self.stage.client.nodes.owners)
         self.keys = [f"{{{tag}{number}}}" for tag in "abc" for number in range(4)]
         for replica in self.stage.replicas:
@@ -68,11 +78,17 @@ class World:
         self.servers += [Server(self, number, each, replica=True) for number, each in enumerate(self.stage.replicas)]
         self.expected: list[bytes] = []
 
+    def value(self, key: bytes) -> bytes:
+        return key * 20 if key[1:2] in self.compressed else key
+
+    def stored(self, key: bytes) -> bytes:
+        return pack(self.value(key), STRING, Codec.LZ4, 0, 10)
+
     def step(self) -> None:
         chance = self.random.random()
         if chance < 0.3:
             keys = self.random.choices(self.keys, k=self.random.randint(1, 6))
-            self.expected += [key.encode() for key in keys]
+            self.expected += [self.value(key.encode()) for key in keys]
             self.stage.client.send(b"".join(call("GET", key) for key in keys))
         elif chance < 0.4:
             self.slots[slot_of(self.random.choice(self.keys).encode())] = self.random.randrange(3)
@@ -100,9 +116,10 @@ class World:
             act()
 
 
+@pytest.mark.parametrize("compressed", [b"", b"a", b"abc"], ids=["plain", "some-compressed", "compressed"])
 @pytest.mark.parametrize("seed", seeds(30, 300))
-def test_replies_have_their_places(seed: int) -> None:
-    world = World(seed)
+def test_replies_have_their_places(seed: int, compressed: bytes) -> None:
+    world = World(seed, compressed)
     for _ in range(STEPS):
         world.step()
     world.stage.client.take_over(world.slots)

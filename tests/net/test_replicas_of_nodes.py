@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from proxy.compression.frames import STRING, Codec, pack
 from proxy.hotpath.counting.error_counts import ErrorCounts
 from proxy.hotpath.replicas.reader_place import Replica
 from proxy.net.config.address import UpstreamAddress
@@ -20,6 +21,7 @@ from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import ClusterNode, OwnSlots, SlotMap, SlotRange
+from proxy.policy.model import Policy
 from proxy.policy.zones import NO_ZONES
 from proxy.session.commands.switching import HELD_SECONDS
 from tests.hotpath.routed import owners
@@ -29,6 +31,12 @@ from tests.session.clustered import NODES, ClusterRoute, Routed
 from tests.session.given import HOME, Upstream, call
 
 POLICY = policy_of('rules:\n  shared: {replica_reads: {keys: ["*"], max_lag: 1s}, mode: enforce}\n')
+COMPRESSING = """
+defaults: {mode: enforce}
+rules:
+  shared: {replica_reads: {keys: ["*"], max_lag: 1s}}
+  docs: {compress: {keys: ["{a}"], above: 64B}}
+"""
 VALUE = b"$1\r\nv\r\n"
 OK = b"+OK\r\n"
 MOVED = b"-MOVED 15495 127.0.0.1:7000\r\n"
@@ -47,11 +55,11 @@ def a_map() -> SlotMap:
 class Stage:
     """A route to the three primaries and a client that reads from their replicas."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy = POLICY) -> None:
         self.now = 100.0
         self.cluster = Cluster(UpstreamAddress())
         self.cluster.adopt(a_map())
-        self.route = ClusterRoute(POLICY)
+        self.route = ClusterRoute(policy)
         self.primaries = {node: WatchedPrimary(node) for node in self.cluster.nodes}
         watch: Any = SimpleNamespace(
             primaries=self.primaries,
@@ -286,8 +294,8 @@ ASK = b"-ASK 15495 127.0.0.1:7001\r\n"
 class Doubting(Stage):
     """Replicas do not know which slots are on their way, as those of Redis."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, policy: Policy = POLICY) -> None:
+        super().__init__(policy)
         for replica in self.replicas:
             replica.doubts = True
 
@@ -321,6 +329,22 @@ def test_a_key_that_has_moved_is_read_at_its_new_node() -> None:
     assert stage.client.heard() == b"$5\r\nthere\r\n" + VALUE
     stage.client.send(gets(A))
     assert stage.taken()[1] == NOTHING, "the client has learnt of it"
+
+
+def test_so_is_a_key_whose_values_are_compressed() -> None:
+    value, stage = b"value " * 50, Doubting(policy_of(COMPRESSING))
+    stored = pack(value, STRING, Codec.LZ4, 0, 64)
+    stage.client.send(gets(A))
+    assert stage.taken() == (NOTHING, [b"", b"", gets(A)])
+    stage.replicas[2].answer(NIL)
+    assert stage.client.heard() == b""
+    assert stage.taken()[0] == [b"", b"", gets(A)]
+    stage.client.at(2).answer(ASK)
+    stage.taken()
+    stage.client.at(2).answer(ASK)
+    assert stage.taken()[0] == [b"", call("ASKING") + gets(A), b""]
+    stage.client.at(1).answer(OK, b"$%d\r\n%b\r\n" % (len(stored), stored))
+    assert stage.client.heard() == b"$300\r\n%b\r\n" % value
 
 
 def test_an_error_of_the_owner_is_the_clients() -> None:

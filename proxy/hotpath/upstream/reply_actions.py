@@ -180,13 +180,13 @@ class ReplyActions(Outgoing):
         if action == EDIT_ERROR and p[i] != _MINUS:
             entry.action = FORWARD
             return i
+        if self.doubts and self.redirects is not None and (action == TRACE or action == EDIT or action == EDIT_SOME):
+            n = self.scanner.nothing_end(p, i, size)
+            if n != 0:
+                return n if n < 0 else self._redirected(entry, p, i, n)
         if action == EDIT_SOME and p[i] != _MINUS:
             return self._edit_some(entry, data, p, i, size)
         if action == TRACE:
-            if self.doubts and self.redirects is not None:
-                n = self.scanner.nothing_end(p, i, size)
-                if n != 0:
-                    return n if n < 0 else self._redirected(entry, p, i, n)
             return self._trace(entry, data, p, i, size)
         if action == JOIN:
             return self._take(entry, data, p, i, size)

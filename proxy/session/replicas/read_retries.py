@@ -17,6 +17,8 @@ from proxy.commands.error_texts import READ_ELSEWHERE
 from proxy.commands.table import Lane
 from proxy.hotpath.order.reply_order import Segment
 from proxy.hotpath.upstream.in_flight import (
+    EDIT,
+    EDIT_SOME,
     FORWARD,
     JOIN,
     READ_AS_IT_IS,
@@ -35,7 +37,10 @@ from proxy.session.replicas.sent_again import commands_of, drop
 from proxy.session.session import Session
 from proxy.wire.request import Request
 
-"""How the errors begin by which a node sends a command to another one, or to later."""
+_EDITED = frozenset({EDIT, EDIT_SOME})
+"""Rules edit the reply."""
+_SENT_AGAIN = _EDITED | {FORWARD, TRACE}
+"""Of reads that are sent again."""
 
 
 class ReadRetries:
@@ -236,6 +241,8 @@ class OwnersReply(ReplyPart):
         if self._action == TRACE:
             self._payload.begins(self._reply[: self._reply.index(b"\n") + 1])
             self._payload.comes(len(self._reply), whole=True)
+        elif self._action in _EDITED:
+            self._reply = self._payload(self._reply)
         self._place.order.bring(self._place, self._reply)
 
 
@@ -244,7 +251,7 @@ def _is_of(sink: ReplySink, client: object) -> bool:
 
 
 def _is_kept(entry: InFlightEntry) -> bool:
-    return entry.action in (FORWARD, TRACE) and isinstance(entry.sent, bytes)
+    return entry.action in _SENT_AGAIN and isinstance(entry.sent, bytes)
 
 
 def _to_primary(session: Session, lane: Lane) -> UpstreamPipeline | None:

@@ -19,11 +19,12 @@ from proxy.commands.table import ConnectionState
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.hotpath.replicas.client_reads import ClientReads
 from proxy.hotpath.replicas.reader_place import ReaderPlace
-from proxy.hotpath.upstream.in_flight import FORWARD, TRACE, InFlightEntry
+from proxy.hotpath.upstream.in_flight import EDIT, FORWARD, TRACE, InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import NOTHING, Decision
 from proxy.rules.verdict import PASS
 from proxy.session.commands import switching
+from proxy.session.commands.sending import action_of
 from proxy.session.guarded import guarded
 from proxy.session.item import Item
 from proxy.session.policy.judging import reads_from_replicas
@@ -165,7 +166,7 @@ def forward(session: Session, item: Item, terms: ReplicaTerms) -> bool:
     wrote = sender.wrote
     sender.use(upstream)
     sender.forwarded += 1
-    action, payload = (FORWARD, None) if item.trace is None else (TRACE, item.trace)
+    action, payload = _reply_action(item)
     if sender.order is None:
         sender.issue(upstream, item.raw, InFlightEntry(sender, 1, action, payload), commands=1)
     else:
@@ -195,6 +196,14 @@ def _go_on_without_session(session: Session, reads: ClientReads, number: int) ->
     elif not session.intake.direct or reads.primary is None or not reads.primary.usable:
         reads.primary = session.ports.pools.ready(session.key)
         session.intake.direct = reads.primary is not None
+
+
+def _reply_action(item: Item) -> tuple[int, object]:
+    # How the reply becomes the client's. No names are in it, so a tenant's is edited by rules alone.
+    trace, edit = item.trace, item.value_edit
+    if edit is None:
+        return (FORWARD, None) if trace is None else (TRACE, trace)
+    return (action_of(edit), edit) if trace is None else (EDIT, trace.around(edit))
 
 
 def _is_plain(item: Item) -> bool:
