@@ -71,7 +71,7 @@ def route_rule_stats(workers: Workers, route: int) -> dict[str, Any]:
         _rule(policy, rule, workers.paused, by_rule.get(rule.name, {}), out_of.get(rule.name, {}))
         | quota(workers, route, rule)
         | (_from_memory(cached.get(rule.name, {})) if rule.name in about_cache else {})
-        | ({"compressed": _saving(compressed[rule.name])} if rule.name in compressed else {})
+        | ({"compressed": saving(compressed[rule.name])} if rule.name in compressed else {})
         for rule in policy.rules
     ]
     return {"route": its.name, "policy": policy.source, "generation": workers.generation, "rules": rules}
@@ -84,7 +84,8 @@ def quota(workers: Workers, route: int, rule: PolicyRule) -> dict[str, Any]:
     return {"quota": rule.settings.standing(workers.stored_keys.stored(route, rule.name), time.time())}
 
 
-def _saving(figures: Mapping[str, float]) -> dict[str, float | None]:
+def saving(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """What a rule that compresses has done, with the bytes that this saves."""
     plain, stored = figures["plain_bytes"], figures["stored_bytes"]
     return {**figures, "saved_bytes": plain - stored, "ratio": round(plain / stored, 2) if stored else None}
 

@@ -21,6 +21,7 @@ POLICY = """
 keyrail: 1
 rules:
   walks: {refuse: [KEYS], mode: enforce}
+  docs: {compress: {keys: ["doc:*"]}, mode: enforce}
 """
 SECRET = "a-value-that-must-not-be-told"
 
@@ -66,6 +67,7 @@ def test_everything_that_the_page_shows(running: Running) -> None:
         wire.ask("CLIENT", "SETNAME", "hammer")
         for _ in range(20):
             wire.ask("SET", "product:1:stock", SECRET)
+        wire.ask("SET", "doc:1", "plain text " * 1000)
         wire.send(pack("KEYS", "*"))
         wire.frames(1)
         told: dict[str, Any] = {}
@@ -79,7 +81,7 @@ def test_everything_that_the_page_shows(running: Running) -> None:
                 if overview is None or "violations" not in told:
                     continue
                 keys, rules = overview["hotkeys"]["keys"], overview["policy"]["rules"]
-                if keys and keys[0]["clients"] and rules[0]["hits"]:
+                if keys and keys[0]["clients"] and rules[0]["hits"] and rules[1]["compressed"]:
                     break
     assert set(told) == {"history", "violations", "overview"}
     assert set(told["history"]) == {"seconds", "tens", "keys"}
@@ -87,8 +89,12 @@ def test_everything_that_the_page_shows(running: Running) -> None:
     assert overview["keyrail"]["reasons"] == []
     assert overview["policy"]["generation"] == 1
     assert overview["policy"]["kill_switch"]["on"] is False
-    (rule,) = overview["policy"]["rules"]
+    rule, docs = overview["policy"]["rules"]
     assert (rule["rule"], rule["mode"], list(rule["hits"])) == ("walks", "enforce", ["enforce refused"])
+    assert rule["compressed"] is None
+    assert docs["compressed"]["saved_bytes"] > 9000
+    assert docs["compressed"]["ratio"] > 10
+    assert docs["compressed"]["seconds"] > 0 == docs["compressed"]["decompressed_seconds"]
     key = overview["hotkeys"]["keys"][0]
     assert (key["key"], key["writes"], key["clients"][0]["client_name"]) == ("product:1:stock", 20, "hammer")
     assert len(overview["slots"]["heat"]) == 256

@@ -11,6 +11,7 @@ It comes from the workers' last reports and sends no request, so it works while 
 """
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from proxy import __version__
@@ -20,6 +21,7 @@ from proxy.server.admin.remedies import present as present_remedy
 from proxy.server.admin.state import AdminState
 from proxy.server.admin.traffic import hot_keys
 from proxy.server.incidents import present as present_incident
+from proxy.server.rule_stats import saving
 from proxy.traffic import json_views
 from proxy.traffic.labels import moment
 
@@ -83,6 +85,7 @@ def _policy(state: AdminState, route: int) -> dict[str, Any]:
     """The rules with most hits come first; hits are counted since the start."""
     policy, workers = state.workers.policies[route], state.workers
     hits = {rule: _summed(apps) for rule, apps in workers.figures()[route].counters.get("verdicts", {}).items()}
+    compressed = workers.figures()[route].counters.get("compressed", {})
     ranked = sorted(policy.rules, key=lambda rule: -sum(hits.get(rule.name, {}).values()))
     return {
         "source": policy.source,
@@ -95,11 +98,20 @@ def _policy(state: AdminState, route: int) -> dict[str, Any]:
                 "mode": str(effective_mode(policy, rule, None, workers.paused).stage),
                 "where": str(rule.where),
                 "hits": hits.get(rule.name, {}),
+                "compressed": _compressed(compressed.get(rule.name)),
             }
             for rule in ranked[:_RULES]
         ],
         "other_rules": len(ranked[_RULES:]),
     }
+
+
+def _compressed(figures: Mapping[str, float] | None) -> dict[str, float | None] | None:
+    # None of a rule that compresses nothing.
+    if figures is None:
+        return None
+    told = saving(figures)
+    return {name: told[name] for name in ("saved_bytes", "ratio", "seconds", "decompressed_seconds")}
 
 
 def _summed(apps: dict[str, dict[str, int]]) -> dict[str, int]:

@@ -12,7 +12,7 @@ import { showCache } from "./cache.js";
 import { Chart, Heat } from "./charts.js";
 import { Details } from "./details.js";
 import { byId, mark, notice, put, putFacts, showOptions } from "./dom.js";
-import { byteRate, clock, keyName, milliseconds, rate, share, span, windowName } from "./format.js";
+import { byteRate, bytes, clock, keyName, milliseconds, rate, share, span, windowName } from "./format.js";
 import { incidentsOf, showIncidents } from "./incidents.js";
 import { nodesTable, numbered, placed, trouble } from "./nodes.js";
 import * as panels from "./panels.js";
@@ -25,7 +25,8 @@ import { identified } from "./table.js";
 
 /**
  * @import {
- *   ChartOptions, Earlier, Overview, Past, Policy, ShownKey, ShownOverview, ShownStretch, ShownViolation, Stretch, Violation
+ *   ChartOptions, Earlier, Overview, Past, Policy, Rule, ShownKey, ShownOverview, ShownStretch, ShownViolation, Stretch,
+ *   Violation
  * } from "./types.d.ts"
  */
 
@@ -244,18 +245,31 @@ function showViolations() {
   tables.violations.show(found.sort((a, b) => b.number - a.number).slice(0, MOST_VIOLATIONS));
 }
 
+/**
+ * What a rule that compresses saves; nothing of others.
+ * @param {Rule} rule
+ * @returns {[string, string, string?][]}
+ */
+function compressed({ rule, mode, compressed: its }) {
+  if (!its || its.ratio === null) return [];
+  const cpu = `${(its.seconds + its.decompressed_seconds).toFixed(1)} s of CPU time`;
+  const would = mode.startsWith("enforce") ? "Compressed" : "Would be compressed";
+  return [[rule, `${bytes(its.saved_bytes)} saved, ${its.ratio.toFixed(1)}×, ${cpu}`, `${would}: plain bytes by stored ones, since the start`]];
+}
+
 /** @param {Policy} policy */
 function showPolicy(policy) {
   const { kill_switch: pause } = policy;
   tables.rules.show(policy.rules);
   put(byId("policy-note"), policy.other_rules ? `and ${policy.other_rules} more rules` : "");
-  /** @type {[string, string][]} */
+  /** @type {[string, string, string?][]} */
   const failures = policy.reload_failures ? [["Failed reloads", String(policy.reload_failures)]] : [];
   putFacts(byId("policy-facts"), [
     ["Source", policy.source],
     ["Generation", String(policy.generation)],
     ["Kill switch", pause.on ? `on until ${clock(pause.until)}` : "off"],
     ...failures,
+    ...policy.rules.flatMap((rule) => compressed(rule)),
   ]);
   const because = pause.because ? ` (${pause.because})` : "";
   notice("pause", pause.on ? `The kill switch is on until ${clock(pause.until)}${because}: only locked rules are enforced.` : null);

@@ -179,6 +179,16 @@ export interface Rule {
   mode: string;
   where: string;
   hits: Record<string, number>;
+  compressed: Compressed | null;
+}
+
+/** What a rule has compressed, or would have. Seconds are of a processor. */
+export interface Compressed {
+  saved_bytes: number;
+  /** Null before the first value. */
+  ratio: number | null;
+  seconds: number;
+  decompressed_seconds: number;
 }
 
 export interface Policy {
