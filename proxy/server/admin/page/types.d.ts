@@ -576,6 +576,8 @@ export interface StoredScan {
   nodes: Record<string, unknown>[];
   tags: { shape: string; keys: number; why: string }[];
   slots: { used: number; heaviest: { slot: number; keys: number; bytes: number }[] };
+  /** Of each rule that compresses: its keys, by the form of their values. */
+  forms: Record<string, unknown>[];
 }
 
 export interface StoredRow {
