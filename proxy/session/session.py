@@ -57,7 +57,7 @@ _UNIDENTIFIED = CallCounts(0)
 class Session(AwaitingClient):
     """One client. ``may_have_follow_ups`` says that something may have to follow the commands that are under way, and
     ``deferred`` holds what has to wait until it may. ``search`` is that for scripts of a command whose text is still to
-    come.
+    come. ``tracks_no_loop``: Redis tells it nothing of keys that its own connection changes.
     """
 
     __slots__ = (
@@ -82,6 +82,7 @@ class Session(AwaitingClient):
         "slot",
         "tenant",
         "trace",
+        "tracks_no_loop",
         "unreachable",
         "unreached_since",
         "untold",
@@ -120,7 +121,7 @@ class Session(AwaitingClient):
         self.may_have_follow_ups = False
         self.deferred: dict[Hashable, FollowUp] | None = None
         self.no_hidden_commands = ""
-        self.no_transactions = False
+        self.no_transactions = self.tracks_no_loop = False
         self.search: Step[None] | None = None
         self.probe: CommandName | None = None
         self.trace: OpenTrace | None = None

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
 
 FLUSHES = ", flush: walk, only_keyrail: yes"
 OK = b"+OK\r\n"
+DENIED = b"-DENIED keyrail: FLUSHDB has not been comp"
 OWN = ("a", "acme:a", "acme:acme:a", "globex:a", "", "*", "{a}", "a\r\nb", "\\", "[x]")
 OTHERS = ("acme", "acmE:a", "acme2:a", "xacme:a", "outside", "globex:a", "globex:acme:a", "globex:", "")
 
@@ -284,3 +285,31 @@ def serves(pid: int, wire: Wire) -> bool:
     rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines() if port in line]
     sockets = {f"socket:[{row[9]}]" for row in rows if row[2].endswith(port.strip())}
     return any(str(each.readlink()) in sockets for each in Path(f"/proc/{pid}/fd").iterdir())
+
+
+INVALIDATED = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+
+
+@pytest.mark.parametrize("way", [(), ("BCAST",), ("NOLOOP",), ("OPTIN",)], ids=" ".join)
+def test_a_client_that_tracks_is_told(shared: Engine, tmp_path: Path, way: tuple[str, ...]) -> None:
+    with serving(shared, tmp_path) as keyrail, keyrail.wire(protocol=3) as acme:
+        login(acme, "acme")
+        assert acme.ask("SET", "k", 1) == acme.ask("CLIENT", "TRACKING", "ON", *way) == OK
+        assert acme.ask("GET", "k") == b"$1\r\n1\r\n"
+        acme.send(pack("FLUSHDB") + pack("PING"))
+        *told, end, _ = until(acme, b"+PONG\r\n")
+        # Its own connection is the only one of its user. Redis tells nothing of what comes on that with NOLOOP, and
+        # with OPTIN a question of Keyrail's own would take the place of the client's next command.
+        if way in (("NOLOOP",), ("OPTIN",)):
+            assert (told, end[:42]) == ([], DENIED)
+            assert acme.ask("CLIENT", "TRACKING", "OFF") == acme.ask("FLUSHDB") == OK
+        else:
+            assert (told, end) == ([INVALIDATED], OK)
+        assert acme.ask("GET", "k") == b"_\r\n"
+
+
+def until(wire: Wire, last: bytes) -> list[bytes]:
+    frames = [wire.frame()]
+    while frames[-1] != last:
+        frames.append(wire.frame())
+    return frames

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -36,15 +37,15 @@ OWN = ("k:1", "k:2", "outside")
 class Served:
     """A Keyrail with a listener for each tenant, and one for all others."""
 
-    def __init__(self, upstream: str, folder: Path, rule: str) -> None:
+    def __init__(self, upstream: str, folder: Path, rule: str, more: str = "", workers: int = 1) -> None:
         self.ports = {"acme": free_port(), "globex": free_port()}
         self.file = folder / "tenants.yaml"
-        text = POLICY.replace("RULE", rule)
+        text = POLICY.replace("RULE", rule).replace("globex]", f"globex]{more}")
         for app, port in self.ports.items():
             text = text.replace(app.upper(), str(port))
         self.file.write_text(text, encoding="utf-8")
         listen = [word for port in self.ports.values() for word in ("--listen", f"redis://127.0.0.1:{port}")]
-        self.keyrail = Keyrail(upstream, policy=self.file, extra=listen)
+        self.keyrail = Keyrail(upstream, policy=self.file, extra=listen, workers=workers)
 
     def wire(self, app: str = "", protocol: int = 2) -> Wire:
         address = Address(port=self.ports[app]) if app else self.keyrail.address
@@ -118,6 +119,33 @@ def test_memory_answers_with_what_the_tenant_has_now(fleet: Fleet, engine_name: 
             with served.wire("acme") as reader:
                 assert reader.value("GET", "k:1") is None
         history.close()
+    finally:
+        served.keyrail.close()
+
+
+def test_memory_of_no_worker_has_what_flushdb_has_deleted(fleet: Fleet, engine_name: str, tmp_path: Path) -> None:
+    engine = fleet.engine(engine_name)
+    engine.do("FLUSHALL")
+    served = Served(engine.url, tmp_path, CACHED, ", flush: walk, only_keyrail: yes", workers=2)
+    keys = [f"k:{number}" for number in range(20)]
+    try:
+        with ExitStack() as stack:
+            acme = [stack.enter_context(served.wire("acme", 2 + number % 2)) for number in range(6)]
+            globex = stack.enter_context(served.wire("globex"))
+            assert globex.ask("SET", "k:1", "globex") == b"+OK\r\n"
+            for turn in range(20):
+                assert acme[turn % 6].ask("MSET", *(word for key in keys for word in (key, turn))) == b"+OK\r\n"
+                for each in acme:
+                    for _ in range(3):
+                        each.send(b"".join(pack("GET", key) for key in keys))
+                        each.frames(len(keys))
+                told = acme[turn % 5].ask("FLUSHDB")
+                for each in (acme[5], *acme):
+                    each.send(b"".join(pack("GET", key) for key in keys))
+                    assert {decode(frame) for frame in each.frames(len(keys))} == {None}
+                assert told == b"+OK\r\n"
+            eventually(lambda: served.keyrail.metric("keyrail_local_cache_hits_total", mode="enforce") > 300)
+            assert globex.value("GET", "k:1") == b"globex"
     finally:
         served.keyrail.close()
 

@@ -59,6 +59,8 @@ from proxy.session.ports.ports import AwaitedReply, CachePort
 from proxy.session.session import Session
 from proxy.traffic.cache_figures import CacheFigures
 
+_NOBODY = ReplySink()
+
 
 class LocalCaches(CachePort):
     """``open_connection`` opens a connection of Keyrail's own to a database of a node, in RESP3, which is one of
@@ -277,6 +279,12 @@ class LocalCaches(CachePort):
         self.look_at_users()
         if sender is not None:
             self.look_again(sender)
+
+    def keys_deleted(self) -> None:
+        """Keyrail has deleted keys, on connections of its own: answer nothing before Redis has told which."""
+        for cache in self._caches:
+            cache.hold_back(_NOBODY, 0)
+        self._settle()
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""

@@ -51,6 +51,7 @@ class TenantHolds(TenantHoldPort):
     ) -> None:
         self.hold_others: HoldOthers | None = None
         self.end_others: EndOthers | None = None
+        self._deleted: Callable[[], None] | None = None
         self.loop = loop
         self.start = start
         self._clients = clients
@@ -61,6 +62,10 @@ class TenantHolds(TenantHoldPort):
 
     def __bool__(self) -> bool:
         return bool(self._held)
+
+    def when_deleted(self, act: Callable[[], None]) -> None:
+        """Call ``act`` before it is known that keys have been deleted."""
+        self._deleted = act
 
     def holds(self, prefix: bytes) -> bool:
         """Whether what this tenant's clients write is held."""
@@ -83,6 +88,8 @@ class TenantHolds(TenantHoldPort):
             return "a worker of this Keyrail has not held its writes all the time"
         held.expiry.cancel()
         self._forget(prefix)
+        if self._deleted is not None:
+            self._deleted()
         self._changed()
         return ""
 

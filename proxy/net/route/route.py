@@ -123,9 +123,8 @@ class Route(RoutePort):
         self._verdicts.keep(policy.rule_names, policy.redact, exact=policy.exact_evidence)
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
-        capabilities = self._capabilities = Capabilities(
-            loop, topology, counts.users, STANDARD.with_aliases(route.aliases)
-        )
+        table = STANDARD.with_aliases(route.aliases)
+        capabilities = self._capabilities = Capabilities(loop, topology, counts.users, table)
         sampler = Sampler(settings.traces, random.getrandbits(64), every=policy.exact_evidence)
         policies = self._policies = Policies(
             policy,
@@ -197,6 +196,7 @@ class Route(RoutePort):
             count,
         )
         policies.cached_by(self._caches)
+        self.pauses.tenants.when_deleted(self._caches.keys_deleted)
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(
             self,

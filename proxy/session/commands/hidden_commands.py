@@ -39,6 +39,7 @@ _EXEC = encode_command([b"EXEC"])
 _QUEUED = b"+QUEUED\r\n"
 _CHOOSING = frozenset({b"OPTIN", b"OPTOUT"})
 """Options of CLIENT TRACKING under which CLIENT CACHING means the next command."""
+_NO_LOOP = frozenset({b"NOLOOP"})
 
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
@@ -53,6 +54,8 @@ def note_state(session: Session, command: Command) -> None:
         if before in ("", follow_ups.TRACKS, follow_ups.CHOOSES):
             chooses = before == follow_ups.CHOOSES or not _CHOOSING.isdisjoint(map(word_of, command.argv))
             session.no_hidden_commands = "" if ends else follow_ups.CHOOSES if chooses else follow_ups.TRACKS
+        no_loop = session.tracks_no_loop or not _NO_LOOP.isdisjoint(map(word_of, command.argv))
+        session.tracks_no_loop = no_loop and not ends
     elif command.spec.name == "ASKING":
         session.no_hidden_commands = "the client follows the slots of a cluster"
 

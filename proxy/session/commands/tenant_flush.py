@@ -78,7 +78,14 @@ def emptied(session: Session, tenant: Tenant, command: Command) -> Step[Decision
             end = _refused(hold.ended, flush.gone())
         return Decision(end)
     finally:
+        _note_written(session)
         asking.end()
+
+
+def _note_written(session: Session) -> None:
+    # Replicas may lack what has been written for this client.
+    if session.sender.reads is not None:
+        session.sender.reads.note_everywhere(True)
 
 
 def _waits(session: Session) -> Step[None]:
@@ -94,7 +101,7 @@ class _Asking:
     """Sends the questions of one walk, and ends the hold once none is ``pending``."""
 
     def __init__(self, session: Session, hold: TenantHold) -> None:
-        self._ask = tenant_walks.asking(session)
+        self._ask = tenant_walks.asking(session, writes=True)
         self._hold = hold
         self.pending = False
         self._over = False

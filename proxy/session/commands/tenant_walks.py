@@ -56,16 +56,17 @@ def answered(session: Session, tenant: Tenant, command: Command) -> Step[Decisio
     return Decision(end)
 
 
-def asking(session: Session) -> Callable[[Questions, Answered], None]:
-    """How the questions of a walk are sent; with a cluster upstream, it goes over nodes."""
-    return procedure.asking(session) if session.ports.nodes is not None else partial(_ask, session)
+def asking(session: Session, *, writes: bool = False) -> Callable[[Questions, Answered], None]:
+    """How the questions of a walk are sent, or what it ``writes``; with a cluster upstream, it goes over nodes."""
+    return procedure.asking(session) if session.ports.nodes is not None else partial(_ask, session, writes)
 
 
-def _ask(session: Session, questions: Questions, answered: Answered) -> None:
+def _ask(session: Session, writes: bool, questions: Questions, answered: Answered) -> None:
     # The only connection of a user that clients log in as may be this client's own. It carries the questions where they
     # change nothing of what it holds, and nobody else could use it meanwhile.
     state = session.state
-    if type(state) is not Pinned or not _carries(session, state):
+    untold = writes and session.tracks_no_loop
+    if type(state) is not Pinned or untold or not _carries(session, state):
         session.ports.queries.ask(session.place(), questions, answered)
         return
     frames: list[bytes] = []

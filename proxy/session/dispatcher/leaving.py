@@ -69,6 +69,7 @@ def _start_over(session: Session) -> None:
     session.end_subscriptions()
     session.slot = NO_SLOT
     session.no_hidden_commands = ""
+    session.tracks_no_loop = False
     session.names = session.names._replace(client=b"")
     login.log_out(session)
     session.adopt()
