@@ -111,6 +111,9 @@ def _rule(policy: Policy, rule: PolicyRule, paused: bool) -> dict[str, Any]:
 
 def _hot_keys(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
     redaction, hot = workers.redaction(route), workers.policies[route].alerts.hot_key
+    if query.prefix:
+        series, now = workers.time_series[route], time.time()
+        return json_views.hot_keys_of_tenant(series, query.window, MOST_ROWS, query.by, now, redaction, query.prefix)
     told = json_views.hot_keys(
         workers.time_series[route], query.window, MOST_ROWS, query.by, time.time(), redaction, hot
     )

@@ -4,6 +4,7 @@ A reply that has another form than its command's, or a name without the prefix, 
 see what is not its own.
 """
 
+import re
 from collections.abc import Sequence
 
 from proxy.commands.tenant_commands import ReplyNames
@@ -16,6 +17,9 @@ OTHER_FORM = encode_error(
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _SHOWN_SECTIONS = frozenset({"server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"})
 """Sections of INFO about the server as a whole. Others count keys and commands, which are of all tenants together."""
+
+_COUNTS_KEYS = re.compile(rb"[a-z_]*key[a-z_]*:|rdb_changes_since_last_save:|tracking_total_(items|prefixes):")
+"""Fields of these sections that count keys of all tenants: how many were loaded, found, missed, expired or evicted."""
 
 
 class ErrorEdit:
@@ -161,8 +165,12 @@ def _without_sections(frame: bytes) -> bytes:
         raise ValueError
     form = text[:4] if head.startswith(b"=") else b""
     sections = text[len(form) :].removesuffix(b"\r\n").split(b"\r\n\r\n")
-    shown = b"\r\n".join(each + b"\r\n" for each in sections if _is_shown(each))
+    shown = b"\r\n".join(_without_keys(each) + b"\r\n" for each in sections if _is_shown(each))
     return b"%b%d\r\n%b%b\r\n" % (head[:1], len(form) + len(shown), form, shown)
+
+
+def _without_keys(section: bytes) -> bytes:
+    return b"\r\n".join(line for line in section.split(b"\r\n") if not _COUNTS_KEYS.match(line))
 
 
 def _is_shown(section: bytes) -> bool:

@@ -103,7 +103,7 @@ def own_prefixed(command: Command, prefix: bytes) -> Prefixed:
 
 
 def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
-    if offer.request is RequestNames.NONE:
+    if offer.request in (RequestNames.NONE, RequestNames.COUNTED):
         return Prefixed(
             command.argv, None if offer.reply is ReplyNames.NONE else partial(stripped, offer.reply, prefix)
         )

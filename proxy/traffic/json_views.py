@@ -42,6 +42,10 @@ _LEAST_TAGGED = 100
 """A window has the 400 busiest keys."""
 
 
+_OF_ONE_KEY = ("count", "error", "reads", "writes", "cached_share", "replica_share", "rate")
+"""Of what is told of a key: what says nothing about others."""
+
+
 def hot_keys(
     time_series: TimeSeries, window: int, count: int, by: str, now: float, redaction: Redaction, hot: Hot
 ) -> dict[str, Any]:
@@ -71,6 +75,35 @@ def hot_keys(
                 **_story(past, key, figures.get(key.key)),
             }
             for key in ranked
+        ],
+    }
+
+
+def hot_keys_of_tenant(
+    time_series: TimeSeries, window: int, count: int, by: str, now: float, redaction: Redaction, prefix: bytes
+) -> dict[str, Any]:
+    """The same about the keys behind this prefix, under the names that stand there, and nothing about all keys."""
+    found, interval = time_series.hot_keys(window, now), time_series.window(window, now)
+    figures = interval.keys.found
+    own = [key for key in found.keys if key.key.startswith(prefix)]
+    lately = _lately(time_series)
+    return {
+        "window": window,
+        "age": round(found.age(now), 3),
+        "at": moment(found.taken),
+        "keys": [
+            {
+                "key": redaction.of(key.key.removeprefix(prefix)),
+                **{name: value for name, value in _counted(key, redaction).items() if name in _OF_ONE_KEY},
+                **{
+                    name: value
+                    for name, value in _carried(figures.get(key.key), interval.seconds).items()
+                    if name != "pattern"
+                },
+                "ttl": _ttl(figures.get(key.key), now),
+                "now": round(lately.get(key.key, 0.0), 1),
+            }
+            for key in sorted(own, key=lambda key: -_measure(key, figures.get(key.key), by))[:count]
         ],
     }
 

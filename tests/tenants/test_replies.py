@@ -94,3 +94,11 @@ def test_info_has_no_counts_of_keys_and_commands() -> None:
     reply = stripped(ReplyNames.SECTIONS, b"", b"=%d\r\n%b\r\n" % (len(verbatim), verbatim))
     assert reply == b"=%d\r\n%b\r\n" % (len(shown), shown)
     assert stripped(ReplyNames.SECTIONS, b"", b"$0\r\n\r\n") == b"$0\r\n\r\n"
+
+
+def test_info_has_no_fields_that_count_keys() -> None:
+    kept = b"# Persistence\r\nloading:0\r\nrdb_last_save_time:1\r\n"
+    counts = b"rdb_last_load_keys_loaded:7\r\nrdb_last_load_keys_expired:1\r\nrdb_changes_since_last_save:3\r\n"
+    more = b"# Stats\r\nexpired_keys:1\r\nkeyspace_hits:5\r\ntracking_total_keys:2\r\ntracking_total_items:2\r\n"
+    told = stripped(ReplyNames.SECTIONS, b"", encode_bulk(kept + counts + b"\r\n" + more + b"total_forks:0\r\n"))
+    assert told == encode_bulk(kept + b"\r\n# Stats\r\ntotal_forks:0\r\n")

@@ -13,6 +13,8 @@ from proxy.session.ports.pool_waiter import PoolWaiter
 from proxy.session.ports.ports import SupervisorPort
 
 KEPT_SECONDS = 0.5
+_MOST_KEPT = 64
+"""Answers, before old ones are dropped: each tenant has its own."""
 
 RequestInfo = Callable[[InfoQuery], "asyncio.Future[dict[str, Any]]"]
 """Asks the supervisor. The future ends in time, with the answer or an exception."""
@@ -43,7 +45,10 @@ class SupervisorRequests(SupervisorPort):
         return None
 
     def _answered(self, query: InfoQuery, reply: "asyncio.Future[dict[str, Any]]") -> None:
-        self._known[query] = self._now(), reply.result() if reply.exception() is None else {}
+        now = self._now()
+        if len(self._known) >= _MOST_KEPT:
+            self._known = {each: told for each, told in self._known.items() if now - told[0] <= KEPT_SECONDS}
+        self._known[query] = now, reply.result() if reply.exception() is None else {}
         for waiter in self._waiting.pop(query):
             if not waiter.gone:
                 waiter.arrived()

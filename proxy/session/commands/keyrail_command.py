@@ -52,6 +52,13 @@ _HELP = (
     "HELP",
     "    Print this help.",
 )
+_HELP_FOR_TENANTS = (
+    f"{CONTAINER} <subcommand> [<arg> ...]. Subcommands for tenants are:",
+    "HOTKEYS [COUNT <count>] [WINDOW 5|10|60|600|3600] [BY reads|writes|bytes]",
+    "    The busiest of your keys of the last so many seconds.",
+    "HELP",
+    "    Print this help.",
+)
 _UNAUTHENTICATED = encode_error("NOAUTH Authentication required.")
 _ONLY_SUBSCRIPTIONS = (
     "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
@@ -101,7 +108,7 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> None:
         sending.answer(session, encode_value(explained, session.key.protocol))
         return
     if subject == "HELP":
-        sending.answer(session, encode_lines(_HELP))
+        sending.answer(session, encode_lines(_HELP if session.tenant is None else _HELP_FOR_TENANTS))
         return
     if subject == "SCHEMA":
         sending.answer(session, wrong_number(spec) if len(arguments) > 1 else _schema(session, arguments))
@@ -109,7 +116,7 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> None:
     query, count = InfoQuery(subject.lower()), 0
     if query.subject in TRAFFIC:
         try:
-            query, count = read_options(query.subject, arguments)
+            query, count = read_options(query.subject, arguments, _prefix_of(session))
         except ValueError as error:
             sending.answer(session, encode_error(f"ERR {error}. Try {CONTAINER} HELP."))
             return
@@ -127,6 +134,13 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> None:
         sending.answer(session, _rules(told, arguments, session.key.protocol))
     else:
         sending.answer(session, encode_value(told, session.key.protocol))
+
+
+def _prefix_of(session: Session) -> bytes:
+    if session.tenant is None:
+        return b""
+    session.intake.used_prefix = True
+    return session.tenant.prefix
 
 
 def _schema(session: Session, arguments: list[bytes]) -> bytes:

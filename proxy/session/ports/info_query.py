@@ -20,11 +20,13 @@ _ORDERS = ("all", "reads", "writes", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class InfoQuery:
-    """``window`` in seconds and ``by`` are for subjects that have them."""
+    """``window`` in seconds and ``by`` are for subjects that have them. With a ``prefix``, a tenant asks, about keys
+    behind that alone."""
 
     subject: str
     window: int = 0
     by: str = ""
+    prefix: bytes = b""
 
 
 TRAFFIC = {
@@ -38,8 +40,9 @@ TRAFFIC = {
 """The subjects that are lists of traffic, and their options."""
 
 
-def read_options(subject: str, arguments: Sequence[bytes]) -> tuple[InfoQuery, int]:
-    """Read [COUNT n] [WINDOW n] [BY order] into a query and the number of rows wanted. Raises ValueError."""
+def read_options(subject: str, arguments: Sequence[bytes], prefix: bytes = b"") -> tuple[InfoQuery, int]:
+    """Read [COUNT n] [WINDOW n] [BY order] into a query, of a tenant with this prefix, and the number of rows wanted.
+    Raises ValueError."""
     known = TRAFFIC[subject]
     words = [argument[:64].decode("utf-8", "replace") for argument in arguments]
     given: dict[str, str] = {}
@@ -55,7 +58,7 @@ def read_options(subject: str, arguments: Sequence[bytes]) -> tuple[InfoQuery, i
     windows = [str(each) for each in WINDOWS]
     window = _one_of("WINDOW", given.get("WINDOW", str(_USUAL_WINDOW)), windows) if "WINDOW" in known else "0"
     by = _one_of("BY", given.get("BY", _ORDERS[0]).lower(), _ORDERS) if "BY" in known else ""
-    return InfoQuery(subject, int(window), by), _count(given.get("COUNT", str(_USUAL_ROWS)))
+    return InfoQuery(subject, int(window), by, prefix), _count(given.get("COUNT", str(_USUAL_ROWS)))
 
 
 def _one_of(option: str, text: str, expected: Sequence[str]) -> str:
