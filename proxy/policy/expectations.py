@@ -20,9 +20,11 @@ from proxy.policy.decision import Decision
 from proxy.policy.explain import followers, judged_first, refused_alone, shown_command
 from proxy.policy.model import Expectation, Mode, Policy, PolicyRule
 from proxy.policy.precedence import is_active
+from proxy.policy.tenants import TENANTS, Tenant
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding, takes
 from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite
+from proxy.tenants.requests import refusal_of
 
 _CHANCES = (0.5, 0.0, 0.999999)
 
@@ -73,12 +75,26 @@ def run_tests(policy: Policy, now: float, late: Callable[[], bool] = lambda: Fal
         sender = test.app, not test.warned_by
         if sender not in compiled:
             compiled[sender] = PolicyCompiler(policy, STANDARD).bind(apps.get(test.app), rehearsal=not test.warned_by)
+        if _is_not_offered(compiled[sender], Command(STANDARD, test.send)):
+            outcomes.append(Outcome(test, "" if test.refused_by == TENANTS else f"refused by {TENANTS}"))
+            continue
         decisions = list(_decisions(compiled[sender], test, now))
         reached.update(rule for decision in decisions for rule in _heard(decision))
         got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")
         outcomes.append(Outcome(test, got))
     testable = (rule for rule in policy.rules if is_active(policy, rule) and not _needs_history(policy, rule))
     return PolicyTestReport(tuple(outcomes), tuple(rule.name for rule in testable if rule.name not in reached))
+
+
+def _is_not_offered(compiled: CompiledPolicy, command: Command) -> bool:
+    # Whether the app is a tenant that gets a refusal before rules judge the command.
+    tenants = compiled.policy.tenants
+    if compiled.app not in tenants.apps or Tenant(b"", terms=tenants.terms).empties(command.spec.name):
+        return False
+    if refusal_of(command, tenants.terms.scripts):
+        return True
+    scripts = compiled.tenant_scripts
+    return scripts is not None and isinstance(scripts.refusal(command, in_transaction=False), Refuse)
 
 
 def _needs_history(policy: Policy, rule: PolicyRule) -> bool:

@@ -22,6 +22,8 @@ TEXT = r"[A-Za-z0-9_.:/@+=,~|#-]"
 _LONGEST_NAME = 128
 _NAME = re.compile(f"{TEXT}{{1,{_LONGEST_NAME}}}")
 NAMES = ("app", "user", "listener")
+TENANTS = "tenants"
+"""What tests of a policy call the refusal of a command that is not offered to tenants, in place of a rule."""
 
 
 class Piece(NamedTuple):

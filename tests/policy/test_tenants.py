@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from proxy.commands.tenant_commands import ScriptTerms
+from proxy.policy.expectations import run_tests
 from proxy.policy.tenants import OwnName, StoredNames, Tenant, Tenants, TenantTerms
 from tests.policy.given import policy, problems
 
@@ -134,3 +135,31 @@ def test_errors_name_the_place(body: str, problem: str) -> None:
     found = problems(f"{APPS}tenants: {body}")
     assert found
     assert found[0].startswith(problem), found
+
+
+@pytest.mark.parametrize(
+    ("test", "got"),
+    [
+        ("{send: FLUSHALL, app: acme, refused_by: tenants}", ""),
+        ("{send: FLUSHALL, app: acme, unchanged: true}", "refused by tenants"),
+        ("{send: FLUSHALL, app: acme, refused_by: no-flush}", "refused by tenants"),
+        ("{send: FLUSHALL, app: a_b, refused_by: no-flush}", ""),
+        ("{send: FLUSHALL, refused_by: tenants}", "refused by no-flush"),
+        ("{send: FLUSHDB, app: acme, unchanged: true}", ""),
+        ("{send: GET a, app: acme, refused_by: tenants}", "it unchanged"),
+        (r"""{send: 'EVAL "return redis.call(\'GET\', ARGV[1])" 0 a', app: acme, refused_by: tenants}""", ""),
+        (r"""{send: 'EVAL "return redis.call(\'GET\', KEYS[1])" 1 a', app: acme, unchanged: true}""", ""),
+    ],
+)
+def test_tests_know_what_is_not_offered(test: str, got: str) -> None:
+    tested = policy(
+        APPS.replace("rules: {}", "rules: {no-flush: {refuse: [FLUSHALL], mode: enforce}}")
+        + "tenants: {prefix: '{app}:', apps: [acme], flush: walk, only_keyrail: yes}\n"
+        + f"tests: [{test.replace(chr(92) + chr(39), chr(39) * 2)}]\n"
+    )
+    assert [each.got for each in run_tests(tested, 0.0).outcomes] == [got]
+
+
+def test_without_tenants_no_test_is_about_them() -> None:
+    (problem,) = problems(f"{APPS}tests: [{{send: FLUSHALL, refused_by: tenants}}]")
+    assert "tests[0].refused_by: found 'tenants', expected a rule" in problem

@@ -9,6 +9,7 @@ from proxy.policy.apps import App
 from proxy.policy.document import Document
 from proxy.policy.model import Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.precedence import effective_mode, is_active
+from proxy.policy.tenants import TENANTS
 from proxy.policy_yaml.errors import Where, shown
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.names.rule import NamesSettings
@@ -165,6 +166,8 @@ class _Check:
         for i, test in enumerate(self._policy.tests):
             self._app(test.app, test.where, f"tests[{i}].app")
             for key, name in ((key, name) for key, names in test.by.items() for name in names):
+                if key == "refused_by" and name == TENANTS and self._policy.tenants:
+                    continue
                 rule = self._rule(name, test.where, f"tests[{i}].{key}")
                 if rule is not None and not is_active(self._policy, rule):
                     self._note(test.where, f"tests[{i}].{key}", f"{rule.name}, which is off", "a rule that is not")
