@@ -287,6 +287,48 @@ def serves(pid: int, wire: Wire) -> bool:
     return any(str(each.readlink()) in sockets for each in Path(f"/proc/{pid}/fd").iterdir())
 
 
+def walking(shared: Engine, acme: Wire, behind: bytes = b"") -> None:
+    """FLUSHDB of this client is in the middle of its walk."""
+    login(acme, "acme")
+    with shared.wire() as direct:
+        write(direct, 60_000, "other:{}")
+    write(acme, 5, "k:{}")
+    shared.do("CONFIG", "RESETSTAT")
+    acme.send(pack("FLUSHDB") + behind)
+    eventually(lambda: scans(shared) > 0)
+
+
+@pytest.mark.parametrize("behind", [("RESET",), ("AUTH", "globex", "secret")], ids=" ".join)
+def test_a_login_and_a_reset_wait_for_its_end(shared: Engine, tmp_path: Path, behind: tuple[str, ...]) -> None:
+    with serving(shared, tmp_path, FLUSHES + ", walk: {time: 60s, count: 1}") as keyrail, keyrail.wire() as acme:
+        walking(shared, acme, pack(*behind) + pack("SET", "k", 1))
+        assert acme.frame() == OK
+        assert acme.frame() == (OK if behind[0] == "AUTH" else b"+RESET\r\n")
+        assert not acme.remaining(), "it is closed behind that, as it has named keys of acme"
+        assert {name for name in names(shared) if not name.startswith(b"other:")} == set()
+
+
+@pytest.mark.parametrize("prefix", ["{app}:", "{app}/"])
+def test_a_policy_that_is_loaded_meanwhile(shared: Engine, tmp_path: Path, prefix: str) -> None:
+    with serving(shared, tmp_path, FLUSHES + ", walk: {time: 60s, count: 1}") as keyrail, ExitStack() as stack:
+        acme, writes = stack.enter_context(keyrail.wire()), stack.enter_context(keyrail.wire())
+        login(writes, "acme")
+        walking(shared, acme)
+        file = tmp_path / "tenants.yaml"
+        text = file.read_text(encoding="utf-8").replace("{app}:", prefix)
+        file.write_text(text.replace("rules: {}", "rules: {lazy: {replace: {DEL: UNLINK}}}"), encoding="utf-8")
+        keyrail.process.send_signal(signal.SIGHUP)
+        keyrail.await_line("generation 2")
+        if prefix == "{app}:":
+            assert acme.frame() == OK
+            assert writes.ask("GET", "k:0") == b"$-1\r\n"
+        else:
+            assert acme.remaining() in ([], [OK]), "its names have another prefix now"
+        # What is held is let go, in each case.
+        assert writes.ask("SET", "k:1", 1) == OK
+        assert writes.ask("GET", "k:1") == b"$1\r\n1\r\n"
+
+
 INVALIDATED = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 
 
