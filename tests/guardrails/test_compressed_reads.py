@@ -12,6 +12,7 @@ import random
 import signal
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,10 @@ def repeated(commands: Iterator[Argv]) -> Iterator[Argv]:
             yield from [argv] * (TIMES if reads(argv) else 1)
 
 
+def _reads(wire: Wire, key: bytes, value: bytes) -> bool:
+    return wire.value("GET", key) == value
+
+
 @pytest.mark.parametrize("seed", seeds(3))
 def test_memory_answers_what_redis_would_answer(
     keyrail: Keyrail, engine: Engine, reference: Engine, protocol: int, seed: int
@@ -91,7 +96,7 @@ def test_memory_answers_what_redis_would_answer(
                 if not key.startswith(b"doc:"):
                     engine.do("SET", key, value)
                 reference.do("SET", key, value)
-                eventually(lambda key=key, value=value: wire.value("GET", key) == value)  # type: ignore[misc]
+                eventually(partial(_reads, wire, key, value))
             told = wire.ask(*argv)
             assert same(argv, told, direct.ask(*argv)), argv
         eventually(lambda: hits(keyrail) > before + 50)
