@@ -33,7 +33,8 @@ The states that exclude each other are the ``phase``. What stands beside it is i
 from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.intake.intake_handler import IntakeHandler, RequestStream
-from proxy.hotpath.intake.runs import FULL, REFUSED, SPECIAL, STALLED, Runs
+from proxy.hotpath.intake.run_ends import FULL, REFUSED, SPECIAL, STALLED
+from proxy.hotpath.intake.runs import Runs
 from proxy.hotpath.plan.hot_path_config import HotPathConfig
 from proxy.wire.inline import split_inline
 from proxy.wire.request import ARGUMENT_BYTES as _ARGUMENT

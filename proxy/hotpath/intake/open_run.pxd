@@ -29,6 +29,7 @@ cdef class OpenRun:
     cdef public int seed
     cdef public bint wrote
     cdef public bint direct
+    cdef public bint is_plain
 
     cdef int begin(self, UpstreamPipeline upstream, bint divides, Py_ssize_t position) except -1
     cdef int _begin_at(self, Py_ssize_t position) except -1

@@ -25,7 +25,8 @@ class OpenRun:
     With a cluster upstream (``portions``) they are for ``node``, and their ``portion`` is its, or that of its replica;
     while all are for one primary, there is none. ``direct``: commands may join at all. ``reads`` says what replicas may
     answer the client, and ``answered`` how many bytes have been answered from memory and have not left. ``seed`` is
-    that of the prefix of the client's tenant (``Router``). All replies get the ``edit``, if there is one.
+    that of the prefix of the client's tenant (``Router``). All replies get the ``edit``, if there is one. ``is_plain``:
+    neither several nodes nor replicas, memory nor limits concern its commands.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class OpenRun:
         self.seed = 0
         self.wrote = False
         self.direct = False
+        self.is_plain = False
         self.answered = 0
         self.edit: object = None
 

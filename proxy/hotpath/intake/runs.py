@@ -12,92 +12,24 @@ by which the client learns or changes what it may read from replicas waits for t
 """
 
 from proxy.hotpath.cache.cache_outcomes import COUNTED, MISSED, UNASKED, UNREAD
-from proxy.hotpath.cache.cached_reads import CachedReads
-from proxy.hotpath.cluster.key_splitter import REACHED, KeySplitter
-from proxy.hotpath.cluster.portions import Portions
 from proxy.hotpath.cluster.router import SEVERAL_SLOTS
-from proxy.hotpath.counting.call_counts import CallCounts
-from proxy.hotpath.intake.command_sender import CommandSender
-from proxy.hotpath.intake.intake_handler import IntakeHandler
 from proxy.hotpath.intake.open_run import OpenRun, SpareRun
 from proxy.hotpath.intake.repeated_reads import MOST_ANSWERED, RepeatedReads
+from proxy.hotpath.intake.run_ends import ANSWERED, FULL, REFUSED, SPECIAL, SPLIT, STALLED
+from proxy.hotpath.intake.split_runs import LARGE_ANSWER, SplitRuns
 from proxy.hotpath.plan.hot_path_config import MAY_WRITE, HotPathConfig
-from proxy.hotpath.plan.leased_tokens import TokenSet
 from proxy.hotpath.plan.plan import EDIT, EDIT_REPLY, JUDGE, PASS, PREFIX, REFUSE, UNSOUGHT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
-from proxy.wire.request import COMPLETE, RequestLimits
+from proxy.wire.request import COMPLETE
 
-# Why a run ends, where the scanner has found a whole command. Under two names each: C integers in here, Python's for
-# everybody else.
-_SPECIAL = 10  # the next command is not for a run
-_STALLED = 11  # so many replies are pending for the client that the next command waits
-_REFUSED = 12  # the plan refuses the next command
-_SPLIT = 13  # the next command has keys of several slots
-_FULL = 14  # the client does not take what it has been sent; the command is answered
-_ANSWERED = 15  # the command is answered
-SPECIAL, STALLED, REFUSED, FULL = _SPECIAL, _STALLED, _REFUSED, _FULL
-
-_LARGE_ANSWER = 4096
-"""Bytes of an answer from memory that leaves at once, as MOST_ANSWERED of them do: the client may not take them."""
-_MOST_AT_ONCE = 16
-"""Smaller ones that gather, where each ends a run."""
-
-_SPLITTER = KeySplitter()
 _SPARE = SpareRun()
 _REPEATED = RepeatedReads()
 
 
-class Runs:
-    """What a client sends as runs, by the ``sender``.
+class Runs(SplitRuns):
+    """What a client sends as runs."""
 
-    ``direct``: the connection chosen last may take runs; ``simple`` says which commands may join one. ``again``: the
-    next command is one that the handler has made wait; it goes there, not into a run. ``missed``: the plan lets it go
-    on, and it may be answered from memory, once that has the reply. ``calls`` counts the client's commands. ``prefix``
-    is that of the client's tenant, and ``used_prefix`` says whether a key has had it.
-
-    What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when
-    it judges a first command, and takes them away (None) when they may no longer be the right ones.
-    """
-
-    # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
-    __slots__ = (
-        "again",
-        "cached_reads",
-        "calls",
-        "command_id",
-        "config",
-        "direct",
-        "handler",
-        "limits",
-        "missed",
-        "passes",
-        "prefix",
-        "sampled",
-        "sender",
-        "simple",
-        "token_sets",
-        "used_prefix",
-    )
-
-    def __init__(
-        self,
-        config: HotPathConfig,
-        limits: RequestLimits,
-        sender: CommandSender,
-        handler: IntakeHandler,
-        calls: CallCounts | None,
-    ) -> None:
-        self.config = config
-        self.calls = CallCounts(len(config.pooled)) if calls is None else calls
-        self.limits = limits
-        self.sender = sender
-        self.handler: IntakeHandler | None = handler
-        self.simple = config.pooled
-        self.direct = self.again = self.passes = self.missed = self.used_prefix = False
-        self.command_id = self.sampled = 0
-        self.prefix = b""
-        self.token_sets: list[TokenSet] | None = None
-        self.cached_reads: CachedReads | None = None
+    __slots__ = ()
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
@@ -114,7 +46,7 @@ class Runs:
         if config.plan.spends:
             config.spender.settle()
         run.leave(self.sender, data, p, request.start)
-        if code == _SPLIT:
+        if code == SPLIT:
             code = self._split(config, run.portions, p)
         run.upstream = run.reads = None
         _SPARE.run = run
@@ -148,6 +80,8 @@ class Runs:
         if config.plan.prefixes:
             config.plan.editor.prefix = self.prefix
             run.seed = 0 if router is None else router.seed_of(self.prefix)
+        # Chosen once for a read, not asked for each of its commands.
+        run.is_plain = router is None and reads is None and self.cached_reads is None and not config.plan.spends
 
     def _take(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes) -> int:
         # COMPLETE if the next command joins the run or is answered, else why the run ends before it.
@@ -159,14 +93,19 @@ class Runs:
             return self._trace(config, run, p)
         simple = self.simple
         if not run.direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
-            return _SPECIAL
+            return SPECIAL
         if config.gate.closed and config.may_pause[command_id] != 0:
-            return _SPECIAL
+            return SPECIAL
         if run.count >= run.room:
-            return _STALLED
+            return STALLED
+        if run.is_plain:
+            decision = plan.decide_by(UNSOUGHT, False, command_id, request, p, config.keys, config.counters)
+            if decision == PASS and run.edit is None:
+                return self._join(run, request.end)
+            return self._go_on(config, run, data, p, decision, False)
         remembers = self.cached_reads
         if remembers is not None and remembers.waits_for_untold(command_id):
-            return _SPECIAL
+            return SPECIAL
         found = UNSOUGHT
         if run.portions is not None and not plan.judges(command_id):
             found = config.keys.find(command_id, request)
@@ -180,20 +119,26 @@ class Runs:
             found = plan.look(found, command_id, request, p, config.keys)
             goes_on = self.cached_reads is None and reads.goes_on(config, command_id, run.upstream)
             if not goes_on and reads.holds(config, self.cached_reads, command_id, p, run.unsent(), run.place()):
-                return _SPECIAL
+                return SPECIAL
         if plan.spends and not config.affords(command_id, self.token_sets):
-            return _SPECIAL
+            return SPECIAL
         decision = plan.decide_by(found, looked, command_id, request, p, config.keys, config.counters)
+        return self._go_on(config, run, data, p, decision, goes_on)
+
+    def _go_on(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes, decision: int, goes_on: bool) -> int:
+        # The same for a command that the plan has decided; ``goes_on``: a replica may answer it like those before.
+        command_id, request, plan = self.command_id, config.request, config.plan
+        reads, remembers = run.reads, self.cached_reads
         if decision == JUDGE:
-            return _SPECIAL
+            return SPECIAL
         if decision == REFUSE:
-            return _REFUSED
+            return REFUSED
         edit = plan.reply_edit if decision == EDIT_REPLY else None
         if edit is not None:
             # Not where the reply may be EXEC's, or that of memory or another server.
             elsewhere = run.portions is not None or reads is not None or remembers is not None
             if elsewhere or not _is_shared(run.upstream):
-                return _SPECIAL
+                return SPECIAL
             config.count_edited(command_id, p)
         if run.edit is not edit:
             run.turn_to_edit(self.sender, data, p, edit)
@@ -206,18 +151,22 @@ class Runs:
         elif reads is not None or self._is_remembered(config, p):
             code = self._read_elsewhere(config, run, data, p, passes)
             if code != COMPLETE:
-                return COMPLETE if code == _ANSWERED else code
+                return COMPLETE if code == ANSWERED else code
         elif plan.spends:
             config.spender.take(request.end - request.start)
-        if simple[command_id] == MAY_WRITE:
-            run.wrote = True
-        run.count += 1
-        self.calls.numbers[command_id] += 1
-        run.end = request.end
         if decision == EDIT or decision == PREFIX:
             run.splice.put(p, run.start, request.start)
             plan.editor.write(run.splice, p, request, config.keys, plan.found)
             run.start = request.end
+        return self._join(run, request.end)
+
+    def _join(self, run: OpenRun, end: int) -> int:
+        simple = self.simple
+        if simple[self.command_id] == MAY_WRITE:
+            run.wrote = True
+        run.count += 1
+        self.calls.numbers[self.command_id] += 1
+        run.end = end
         return COMPLETE
 
     def _is_remembered(self, config: HotPathConfig, p: bytes) -> bool:
@@ -241,7 +190,7 @@ class Runs:
         if reads is not None and payload is None:
             source = reads.source(config, self.cached_reads, command_id, p, passes, run.unsent(), run.place())
             if source is not run.upstream and not run.turn_to_source(self.sender, data, p, source):
-                return _SPECIAL
+                return SPECIAL
         if config.plan.spends:
             config.spender.take(request.end - request.start)
         if payload is not None:
@@ -250,7 +199,7 @@ class Runs:
             absent = served == MISSED or served == UNREAD
             if absent and remembers.may_serve(command_id, request, p, config.keys):
                 self.missed = True
-                return _SPECIAL
+                return SPECIAL
             if served != COUNTED:
                 at = self.sender.requested + run.unsent() + 1
                 remembers.hold(command_id, request, p, config.keys, self.sender, at)
@@ -260,7 +209,7 @@ class Runs:
         self.sampled = config.sampler.weight
         if run.direct and self.simple[self.command_id] != 0 and run.count < run.room:
             self.passes = config.passes(self.command_id, p, self.token_sets)
-        return _SPECIAL
+        return SPECIAL
 
     def _turn_to_node(self, config: HotPathConfig, run: OpenRun, p: bytes, found: int) -> int:
         # With a cluster upstream: the command, whose keys were found, goes to their node. COMPLETE, or why it does not.
@@ -268,13 +217,13 @@ class Runs:
         assert router is not None, "only with a cluster upstream"
         node = router.node_of(found, config.request, p, config.keys, run.seed)
         if node < 0:
-            return _SPLIT if node == SEVERAL_SLOTS else _SPECIAL
+            return SPLIT if node == SEVERAL_SLOTS else SPECIAL
         if node == run.node:
             return COMPLETE
         if run.is_whole():
             upstream = self._connection(node)
             if upstream is None:
-                return _SPECIAL
+                return SPECIAL
             run.upstream = upstream
         else:
             portions = run.portions
@@ -284,7 +233,7 @@ class Runs:
             if upstream is None:
                 upstream = self._connection(node)
                 if upstream is None or portions.full():
-                    return _SPECIAL
+                    return SPECIAL
             run.turn_to_portion(p, portion, upstream)
         run.node = node
         if run.reads is not None:
@@ -303,96 +252,13 @@ class Runs:
         self._remember(payload)
         run.room = sender.room(config.window)
         run.answered += len(payload)
-        if run.answered > MOST_ANSWERED or len(payload) > _LARGE_ANSWER:
+        if run.answered > MOST_ANSWERED or len(payload) > LARGE_ANSWER:
             run.answered = 0
             sender.flush()
-            return _FULL if sender.full else _ANSWERED
+            return FULL if sender.full else ANSWERED
         if hit is not None:
             _REPEATED.answer(config, run, sender, self.calls, remembers, hit, self.command_id, data, p, payload)
-        return _ANSWERED
-
-    def _remember(self, payload: bytes) -> int:
-        self.sender.answer(payload)
-        self.sender.remembered += 1
-        self.calls.numbers[self.command_id] += 1
-        return 0
-
-    def _split(self, config: HotPathConfig, portions: Portions | None, p: bytes) -> int:
-        # The next command has keys of several slots: what becomes of it. If COMPLETE, each node was sent its part.
-        request = config.request
-        command_id = self.command_id
-        plan, router, sender, commands = config.plan, config.router, self.sender, config.split_commands
-        if router is None or portions is None or sender.nodes is None or commands is None:
-            return _SPECIAL
-        kinds = commands.kinds
-        if kinds[command_id] == 0:
-            return _SPECIAL
-        if config.keys.find(command_id, request) != request.argc - 1 or not plan.renames_at_most(command_id):
-            return _SPECIAL
-        parts = _SPLITTER.group(request, p, router)
-        if parts == 0 or parts > config.window // 2:
-            return _SPECIAL
-        node = _SPLITTER.unreached(sender.nodes)
-        while node != REACHED:
-            if self._connection(node) is None:
-                return _SPECIAL
-            node = _SPLITTER.unreached(sender.nodes)
-        if parts > config.window - sender.pending_replies:
-            return _STALLED
-        reads = sender.reads
-        if reads is not None and reads.waits(0):
-            return _SPECIAL
-        decision = config.spend_and_decide(command_id, p, self.token_sets)
-        if decision == JUDGE:
-            return _SPECIAL
-        remembers = self.cached_reads
-        if remembers is not None and remembers.cache.idle:
-            remembers = None
-        if remembers is not None and decision == PASS:
-            code = self._answer_split(config, remembers, p)
-            if code != COMPLETE:
-                return COMPLETE if code == _ANSWERED else code
-        name = plan.editor.name if decision == EDIT else b""
-        simple = self.simple
-        wrote = simple[command_id] == MAY_WRITE
-        if reads is not None:
-            reads.note_everywhere(wrote)
-        _SPLITTER.put(portions, sender.nodes, request, p, name, wrote)
-        sender.forward_split(portions, _SPLITTER, commands, command_id, name)
-        if remembers is not None and (decision != PASS or remembers.outcome != COUNTED):
-            remembers.hold(command_id, request, p, config.keys, sender, sender.requested)
-        self.calls.numbers[command_id] += 1
-        return COMPLETE
-
-    def _answer_split(self, config: HotPathConfig, remembers: CachedReads, p: bytes) -> int:
-        # Memory may have all that the command reads, from several nodes. ANSWERED, COMPLETE if it is to be sent, or why
-        # the run ends before it.
-        sender, request, command_id = self.sender, config.request, self.command_id
-        payload = remembers.answer_request(command_id, request, p, config.keys)
-        if payload is None:
-            absent = remembers.outcome == MISSED or remembers.outcome == UNREAD
-            if not absent or not remembers.may_serve(command_id, request, p, config.keys):
-                return COMPLETE
-            self.missed = True
-            return _SPECIAL
-        if sender.reads is not None:
-            sender.reads.note_everywhere(False)  # memory may know more than its replicas
-        self._remember(payload)
-        if len(payload) > _LARGE_ANSWER or len(sender.out) >= _MOST_AT_ONCE:
-            sender.flush()
-            if sender.full:
-                return _FULL
-        return _ANSWERED
-
-    def _connection(self, node: int) -> UpstreamPipeline | None:
-        # The connection that this client uses for a node; None where the session must decide.
-        nodes = self.sender.nodes
-        if node < 0 or nodes is None or node >= len(nodes):
-            return None
-        target = nodes[node]
-        if target is None and self.handler is not None:
-            target = self.handler.connect(node)
-        return target if target is not None and target.usable else None
+        return ANSWERED
 
 
 def _is_shared(upstream: UpstreamPipeline | None) -> bool:
