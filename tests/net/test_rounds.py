@@ -261,6 +261,7 @@ WALKERS = {
     "net/pool/connection_set.py": "a connection becomes a client's own, or a node is left: no work for each client",
     "net/cache/local_caches.py": "the local cache begins, ends or gets a database",
     "net/policy/policies.py": "in slices of time; and once after another policy has come into force",
+    "net/pool/tenant_holds.py": "FLUSHDB of a tenant begins: who of it waits for replies",
     "net/pool/relearning.py": "connections show names of clients that may have left",
     "net/downstream/route_clients.py": "all clients are closed, or told to leave",
 }

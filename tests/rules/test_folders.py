@@ -19,16 +19,31 @@ CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
     "collections": {"rules/schema/members.py"},
+    "compress": {
+        "cli/train_dictionary.py",
+        "cli/transform.py",
+        "server/stored/changes/rewrite.py",
+        "server/stored/changes/rewritten.py",
+        "server/stored/compressed_keys.py",
+        "server/stored/judging.py",
+        "server/stored/value_sample.py",
+    },
     "lifetime": {"rules/schema/yaml.py"},
     "local_cache": {"net/policy/cache_scope.py", "net/cache/cache_uses.py"},
     "names": {"policy/acl/keys.py", "rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
-    "scripts": {"policy/acl/scripts.py", "net/cache/local_caches.py", "session/ports/ports.py"},
+    "scripts": {
+        "net/cache/local_caches.py",
+        "policy/acl/scripts.py",
+        "policy/tenant_scripts.py",
+        "session/ports/ports.py",
+    },
     "sizes": {"rules/schema/size.py"},
 }
-"""Who else knows a guardrail: guardrails that extend it, the local cache, which asks which keys a script uses, and
-ACLs, which have patterns for names and apply to scripts. All
-others ask rules for what they declare (``rules.rule``), and who carries state between processes knows the ports of
+"""Who else knows a guardrail: guardrails that extend it, the local cache, which asks which keys a script uses, ACLs,
+which have patterns for names and apply to scripts, tenants, whose scripts are judged by their text, and the commands
+that rewrite and count what is stored compressed. All others ask rules for what they declare (``rules.rule``), and who
+carries state between processes knows the ports of
 ``rules.shared_state``."""
 
 

@@ -289,13 +289,13 @@ def test_what_is_saved_is_counted(mode: str) -> None:
     assert figures == {"docs": one_way | {f"decompressed_{name}": figure for name, figure in back.items()}}
 
 
-def test_reads_of_these_keys_stay_with_the_primary() -> None:
+def test_replicas_may_answer_reads_of_these_keys_and_their_replies_are_edited() -> None:
     rule = "rules: {r: {replica_reads: {keys: ['*']}}, docs: {compress: {keys: 'doc:*'}}}\ndefaults: {mode: enforce}"
     rules = compiled(rule)
-    assert rules.judge(command("GET other"), context()).replica is not None
-    decision = rules.judge(command("GET doc:1"), context())
-    assert decision.edit is not None
-    assert decision.replica is None
+    for text, edited in (("GET other", False), ("GET doc:1", True)):
+        decision = rules.judge(command(text), context())
+        assert decision.replica is not None
+        assert (decision.edit is not None) == edited
 
 
 ROLLOUT = """
