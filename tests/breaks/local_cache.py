@@ -198,7 +198,7 @@ BREAKS = {
         BARRIER,
     ),
     "keys of a command over slots are not held": Break(
-        "hotpath/intake/runs.py",
+        "hotpath/intake/split_runs.py",
         "remembers.hold(command_id, request, p, config.keys, sender, sender.requested)",
         "pass",
         f"{READS}::test_a_write_over_slots_holds_its_keys_until_each_part_is_answered",
