@@ -34,6 +34,9 @@ ELSEWHERE = {
     "`SUBSCRIBE` and `UNSUBSCRIBE` and their relatives, `CLIENT REPLY`, `MONITOR` inside MULTI": [
         "differential/test_protocol.py::test_what_would_garble_a_transaction_is_refused"
     ],
+    "`CLIENT TRACKING` with several prefixes that overlap": [
+        "tenants/test_tracking.py::test_prefixes_that_overlap_have_one_reply"
+    ],
     "`CLIENT MAINT_NOTIFICATIONS`": [
         "differential/test_maint_notifications.py::test_it_is_answered_as_by_an_engine_without_it",
         "differential/test_maint_notifications.py::test_the_engine_is_not_asked",
