@@ -146,6 +146,11 @@ class Writer:
         while not self.stop.is_set():
             self.step(len(self.written))
 
+    def end(self) -> None:
+        """Stop before the connection is closed."""
+        self.stop.set()
+        self.thread.join()
+
     def step(self, number: int) -> None:
         one, two = (f"{self.name}:{number}:{half}" for half in "ab")
         sent, replies = {
@@ -159,7 +164,7 @@ class Writer:
         }[self.chance.choice((0, 0, 1, 1, 2, 3, 4, 5, 6)) if number % 7 else 5]
         began = time.monotonic()
         self.wire.send(sent)
-        told = self.wire.frames(replies)
+        told = self.wire.frames(replies, 120)
         self.written.append(Write((one, two), began, time.monotonic()))
         assert not any(frame.startswith(b"-") for frame in told), told
 
@@ -170,7 +175,8 @@ def flushed(wire: Wire) -> tuple[float, float]:
     began = 0.0
     while b"in 1 s; no key" in told:
         began = time.monotonic()
-        told = wire.ask("FLUSHDB")
+        wire.send(pack("FLUSHDB"))
+        told = wire.frame(120)
     assert told == OK
     return began, time.monotonic()
 
@@ -189,6 +195,7 @@ def test_each_write_comes_before_it_or_behind(fleet: Fleet, tmp_path: Path, seed
         for each in (*writers, other):
             stack.enter_context(each.wire)
             each.thread.start()
+            stack.callback(each.end)
         flushes = []
         for _ in range(6):
             time.sleep(chance.random() / 10)  # sleep: for how long they write is the seed's
@@ -196,7 +203,7 @@ def test_each_write_comes_before_it_or_behind(fleet: Fleet, tmp_path: Path, seed
         for each in (*writers, other):
             each.stop.set()
         for each in (*writers, other):
-            each.thread.join()
+            each.end()
         began, ended = flushes[-1]
         left = {name.removeprefix(b"acme:").decode() for name in names(shared) if name.startswith(b"acme:")}
         for each in writers:
