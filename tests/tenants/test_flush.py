@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,6 +147,9 @@ class Writer:
         while not self.stop.is_set():
             self.step(len(self.written))
 
+    def has_written(self, times: int) -> bool:
+        return len(self.written) >= times or not self.thread.is_alive()
+
     def end(self) -> None:
         """Stop before the connection is closed."""
         self.stop.set()
@@ -199,7 +203,8 @@ def test_each_write_comes_before_it_or_behind(fleet: Fleet, tmp_path: Path, seed
             stack.callback(each.end)
         flushes = []
         for _ in range(6):
-            time.sleep(chance.random() / 10)  # sleep: for how long they write is the seed's
+            more = len(writers[0].written) + chance.randrange(1, 10)
+            eventually(partial(writers[0].has_written, more))
             flushes.append(flushed(flusher))
         for each in (*writers, other):
             each.stop.set()
