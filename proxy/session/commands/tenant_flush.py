@@ -195,6 +195,8 @@ class _Flush:
             if self._now() >= end:
                 return Stopped(f"it took longer than {budget.time:g} s, the time of tenants.walk")
             cursor, names = page
+            if not all(name.startswith(self._tenant.prefix) for name in names):
+                return Stopped("SCAN has named keys that do not match")
             unlinks = [[b"UNLINK", *batch] for batch in self._batches(names)]
             if cursor == b"0":
                 if not unlinks:
@@ -202,7 +204,6 @@ class _Flush:
                 cursor = _NO_MORE
 
     def _batches(self, names: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-        assert all(name.startswith(self._tenant.prefix) for name in names), "only its own keys match"
         if not self._of_nodes:
             yield from _batched(names)
             return
