@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import Fleet
+from tests.conftest import Fleet, seeds
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, eventually, pack
@@ -185,8 +185,7 @@ def flushed(wire: Wire) -> tuple[float, float]:
     return began, time.monotonic()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(2, 40))
 @pytest.mark.parametrize("workers", [1, 2])
 def test_each_write_comes_before_it_or_behind(fleet: Fleet, tmp_path: Path, seed: int, workers: int) -> None:
     shared, chance = prepared(fleet.engine("valkey-9.1")), random.Random(seed)

@@ -14,7 +14,8 @@ class InternalClient(ReplySink):
 
 
 class UnitOpenError(ConnectionError):
-    """A client's transaction, WATCH or unfinished command is open on the connection."""
+    """A client's transaction, WATCH or unfinished command is open on the connection, or it is one client's alone, on
+    which only that client's session knows what is open."""
 
 
 class OwnCommands:
@@ -29,8 +30,9 @@ class OwnCommands:
         self._questions: set[asyncio.Future[bytes]] = set()
 
     def admitted(self) -> bool:
-        """Whether no transaction, WATCH or unfinished command of a client is open on the connection."""
-        return self._pipeline.admits(self._client)
+        """Whether no transaction, WATCH or unfinished command of a client can be open on the connection."""
+        owner = self._pipeline.owner
+        return (owner is None or owner.client() is None) and self._pipeline.admits(self._client)
 
     def ask(self, argv: Sequence[bytes | str | int]) -> "asyncio.Future[bytes]":
         """Send a command. The result is the whole reply frame.
@@ -43,8 +45,8 @@ class OwnCommands:
         if self._pipeline.closed:
             question.set_exception(ConnectionResetError("the connection was lost"))
             return question
-        if not self._pipeline.offer_commands(self._client, encode_command(words)):
-            text = "a client's transaction, WATCH or unfinished command is open on the connection"
+        if not self.admitted() or not self._pipeline.offer_commands(self._client, encode_command(words)):
+            text = "a client's transaction, WATCH or unfinished command may be open on the connection"
             question.set_exception(UnitOpenError(text))
             return question
         self._questions.add(question)
