@@ -70,6 +70,8 @@ LEFT_OUT = frozenset(
 )
 """Of commands with anybody's keys: those that may wait, and those whose reply is random, or in an order of the server's
 own."""
+SETS = frozenset({"SDIFF", "SINTER", "SMEMBERS", "SUNION"})
+"""Members come in the order of a hash table, which each server process has of its own."""
 NOT_HERE = re.compile(r"QUIT|RESET|AUTH|HELLO|.*SUBSCRIBE")
 LINES = [words for words in INVOCATIONS if not NOT_HERE.fullmatch(words[0])]
 
@@ -112,6 +114,9 @@ def comparable(words: list[str], frame: bytes) -> object:
         found: Any = decode(frame)
         # Redis matches the empty name by no pattern but a single star; behind a prefix it is not empty.
         return sorted(filter(None, found if words[0] == "KEYS" else found[1]))
+    if words[0] in SETS and not frame.startswith(b"-"):
+        members: Any = decode(frame)
+        return frame[:1], sorted(members)
     return frame[:1] if words[0] in UNLIKE else frame
 
 
