@@ -25,7 +25,7 @@ from proxy.server.stored.node_walk import Request
 slot_of = cache(slots.slot_of)
 _HASH_BITS = 32
 CHANGING = (b"UNLINK", b"PEXPIREAT", b"PERSIST")
-ALLOWED_BUSY = (b"WATCH", b"MULTI", b"DISCARD")
+ALLOWED_BUSY = (b"WATCH", b"MULTI", b"DISCARD", b"UNWATCH")
 SLOTS = 16_384
 
 
@@ -100,7 +100,7 @@ class FakeServer:
         """What was done to keys: the database, the command, and the value before that."""
         self.shown: dict[bytes, tuple[bytes, int]] = {}
         """The type and PTTL of each key when PTTL was asked for last."""
-        self.watched: tuple[bytes, Value | None] | None = None
+        self.watched: list[tuple[bytes, Value | None]] = []
         self.queued: list[tuple[bytes, ...]] | None = None
         self.objects: hiredis.ReplyError | None = None
         """What OBJECT answers, if not the idle time."""
@@ -119,6 +119,10 @@ class FakeServer:
             asking = command == (b"ASKING",)
         return replies
 
+    def lose_connection(self) -> None:
+        """What belongs to the connection ends with it."""
+        self.queued, self.watched = None, []
+
     def place(self, key: bytes) -> int:
         return crc32(key, self.salt)
 
@@ -135,6 +139,8 @@ class FakeServer:
             return error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
         if self.queued is not None and name in (b"WATCH", b"MULTI"):
             return error(f"ERR {name.decode()} inside MULTI is not allowed")
+        if self.queued is not None and name not in (*CHANGING, b"EXEC", b"DISCARD"):
+            return b"QUEUED"
         match name:
             case b"INFO":
                 lines = [f"db{number}:keys={len(keys)},expires=0" for number, keys in self.held.items() if keys]
@@ -147,11 +153,16 @@ class FakeServer:
                 return b"OK"
             case b"TIME":
                 return [b"%d" % self.seconds, b"0"]
+            case b"DISCARD" if self.queued is None:
+                return error("ERR DISCARD without MULTI")
             case b"DISCARD":
-                self.queued = self.watched = None
+                self.lose_connection()
                 return b"OK"
             case b"MULTI":
                 self.queued = []
+                return b"OK"
+            case b"UNWATCH":
+                self.watched = []
                 return b"OK"
             case b"EXEC":
                 return self._exec(database or 0)
@@ -164,7 +175,7 @@ class FakeServer:
             return b"QUEUED"
         match name:
             case b"WATCH":
-                self.watched = key, value
+                self.watched.append((key, value))
                 return b"OK"
             case b"EVAL":
                 return self.evaluating(database or 0, value, command[4:])
@@ -211,10 +222,9 @@ class FakeServer:
 
     def _exec(self, database: int) -> Any:
         assert self.queued is not None
-        assert self.watched is not None
-        queued, (key, value) = self.queued, self.watched
-        self.queued = self.watched = None
-        same = self.held[database].get(key) is value
+        queued, watched = self.queued, self.watched
+        self.lose_connection()
+        same = all(self.held[database].get(key) is value for key, value in watched)
         return [self.changing(database, command) for command in queued] if same else None
 
     def _scan(self, held: Iterable[bytes], cursor: int, count: int) -> list[Any]:

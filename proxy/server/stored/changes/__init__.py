@@ -7,6 +7,7 @@ journal.py   the file that says what was done
 purge.py     which keys a purge deletes, or gives a TTL
 rename.py    which keys move behind the prefix of a tenant, or out from behind it
 expire.py    which keys get the TTL of a rule, and which get rid of it again
+transaction.py  how a transaction of which nothing is to run ends
 rewrite.py   rewrites values of one server's keys while they are walked
 rewritten.py  what was rewritten, or would be
 """

@@ -108,9 +108,6 @@ def executing(wish: Wish) -> list[Command]:
     return [wish.command, (b"EXEC",)]
 
 
-DISCARDING: Sequence[Command] = [(b"DISCARD",)]
-
-
 def is_open_after(replies: Sequence[Any]) -> bool:
     """Whether the transaction is still there behind ``executing``: the user may not run EXEC."""
     ended = replies[-1]

@@ -17,6 +17,7 @@ from proxy.rules.stored import StoredKey
 from proxy.server.stored.changes import checked
 from proxy.server.stored.changes.journal import Record
 from proxy.server.stored.changes.model import Change, Changed, Outcome, Wish
+from proxy.server.stored.changes.transaction import ABANDONING, abandon
 from proxy.server.stored.model import NodeFigures
 from proxy.server.stored.node_run import NodeLostError
 from proxy.server.stored.node_walk import (
@@ -203,15 +204,13 @@ class _NodeChanges:
             return [(Outcome.REFUSED, "this needs EVAL, which the user may not run")]
         if wish.key.name in asking:
             return [(Outcome.REFUSED, "its slot moves, and without EVAL that has to end first")]
-        outcome, reply = checked.decision(
-            wish, (yield Request(database, checked.watching(wish), undo=checked.DISCARDING))
-        )
+        outcome, reply = checked.decision(wish, (yield Request(database, checked.watching(wish), undo=ABANDONING)))
         if outcome is not Outcome.DONE:
-            yield Request(database, checked.DISCARDING, once=True)
+            yield from abandon(database)
             return [(outcome, reply)]
         replies = yield Request(database, checked.executing(wish), once=True)
         if checked.is_open_after(replies):
-            yield Request(database, checked.DISCARDING, once=True)
+            yield from abandon(database)
         return [checked.outcome_of_exec(wish, replies)]
 
     # What became of them

@@ -24,6 +24,7 @@ from proxy.rules.compress.stored_form import LARGEST, Left, Made, StoredForm
 from proxy.rules.stored import StoredKey
 from proxy.server.stored.changes import checked
 from proxy.server.stored.changes.rewritten import Rewritten, RewrittenRow
+from proxy.server.stored.changes.transaction import ABANDONING, abandon
 from proxy.server.stored.model import NodeFigures
 from proxy.server.stored.node_run import NodeLostError
 from proxy.server.stored.node_walk import (
@@ -35,7 +36,7 @@ from proxy.server.stored.node_walk import (
     Tally,
     Walking,
 )
-from proxy.server.stored.page import FORBIDDEN, Command, has_moved, is_momentary
+from proxy.server.stored.page import Command, has_moved, is_momentary
 from proxy.server.stored.seen import mark_of
 from proxy.server.stored.totals import Judged
 
@@ -320,30 +321,22 @@ class _NodeRewrites:
         raise _StopError
 
     def _try(self, database: int, name: bytes, reads: Sequence[Command], decide: _Decide) -> _Asking["_Attempt | None"]:
-        replies = yield Request(database, [(b"WATCH", name), *reads, (b"MULTI",)], undo=checked.DISCARDING)
+        replies = yield Request(database, [(b"WATCH", name), *reads, (b"MULTI",)], undo=ABANDONING)
         refused = [each for each in replies if isinstance(each, hiredis.ReplyError)]
         attempt = _Attempt() if refused else decide(replies[1:-1])
         if not attempt.writes:
-            if isinstance(replies[-1], hiredis.ReplyError):
-                yield Request(database, [(b"UNWATCH",)], once=True)
-            else:
-                yield from self._discard(database)
+            yield from abandon(database)
             self._check(refused)
             return attempt
         self._grant()
         ended = yield Request(database, [*attempt.writes, (b"EXEC",)], once=True)
         if checked.is_open_after(ended):
-            yield from self._discard(database)
+            yield from abandon(database)
         if is_momentary(ended):
             return None  # the next read waits until the server serves
         *queued, results = ended
         self._check([*queued, results, *(results if isinstance(results, list) else ())])
         return None if results is None else attempt
-
-    def _discard(self, database: int) -> Walking:
-        (told,) = yield Request(database, checked.DISCARDING, once=True)
-        if isinstance(told, hiredis.ReplyError) and str(told).startswith(FORBIDDEN):
-            raise ScanRefusedError(f"DISCARD: {told}")  # the transaction would take all that is asked from now on
 
     def _check(self, replies: Sequence[Any]) -> None:
         errors = [each for each in replies if isinstance(each, hiredis.ReplyError)]

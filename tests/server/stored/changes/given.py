@@ -64,7 +64,7 @@ class Run:
                     continue
                 if request.once and self.runs():
                     server.answer(request)
-                server.queued = server.watched = None  # it was another connection
+                server.lose_connection()
                 request = walking.throw(trouble)
         except StopIteration:
             return

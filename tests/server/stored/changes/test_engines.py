@@ -85,6 +85,44 @@ def test_each_condition(new_engine: NewEngine, engine_name: str, scripts: bool) 
 
 
 @pytest.mark.parametrize("engine_name", EXPECTED)
+def test_who_may_not_discard_a_transaction_gets_no_further(new_engine: NewEngine, engine_name: str) -> None:
+    engine = new_engine(engine_name)
+    fill(engine, [b"k%d" % each for each in range(5)])
+    engine.do("ACL", "SETUSER", "cleaner", "on", ">secret", "~*", "+@all", "-eval", "-discard")
+
+    class Writing(Notes):
+        def will(self, *told: Any) -> int:
+            for each in range(5):
+                engine.do("EXPIRE", f"k{each}", 9000)
+            return super().will(*told)
+
+    with pytest.raises(ScanError, match="DISCARD: NOPERM"):
+        purged(engine.url.replace("redis://", "redis://cleaner:secret@"), Wanted(b"k*", without_ttl=True), Writing())
+    assert len(left(engine)) == 5
+
+
+@pytest.mark.parametrize("engine_name", EXPECTED)
+def test_a_key_is_deleted_although_others_were_left_that_somebody_writes(
+    new_engine: NewEngine, engine_name: str
+) -> None:
+    engine = new_engine(engine_name)
+    fill(engine, [b"k%d" % each for each in range(20)])
+    engine.do("ACL", "SETUSER", "cleaner", "on", ">secret", "~*", "+@all", "-eval", "-multi")
+
+    class Writing(Notes):
+        def done(self, batch: int, outcomes: Any) -> None:
+            super().done(batch, outcomes)
+            refused = self.ended(Outcome.REFUSED)
+            if len(refused) == 10:
+                for name in refused:
+                    engine.do("SET", name, "another")
+                engine.do("ACL", "SETUSER", "cleaner", "+multi")
+
+    found = purged(engine.url.replace("redis://", "redis://cleaner:secret@"), Wanted(b"k*"), Writing())
+    assert found.outcomes == {Outcome.REFUSED: 10, Outcome.DONE: 10}
+
+
+@pytest.mark.parametrize("engine_name", EXPECTED)
 def test_idle_keys_and_only_those(new_engine: NewEngine, engine_name: str) -> None:
     engine = new_engine(engine_name)
     fill(engine, [b"k%d" % each for each in range(20)])

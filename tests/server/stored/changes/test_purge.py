@@ -277,6 +277,42 @@ def test_without_a_transaction_nothing_is_deleted(refused: bytes) -> None:
     assert server.held[0].keys() == {b"a", b"b"}
     assert run.outcomes == {Outcome.REFUSED: 2}
     assert server.queued is None, "no transaction stays open"
+    assert server.watched == [], "no key stays watched"
+
+
+def test_a_key_of_which_nothing_is_deleted_is_not_watched_any_more() -> None:
+    server = FakeServer(Random(1))
+    server.refuses = {b"EVAL", b"MULTI"}
+    server.held[0] = {b"%d" % each: Value() for each in range(9)}
+    run = Run(purge(Wanted(b"*")))
+
+    def allow_after_the_first() -> None:
+        if run.outcomes[Outcome.REFUSED] == 1 and b"MULTI" in server.refuses:
+            server.refuses = {b"EVAL"}
+            (refused,) = run.notes.ended(Outcome.REFUSED)
+            server.held[0][refused] = Value()  # somebody writes it again
+
+    run.before = allow_after_the_first
+    run.go(server)
+    assert run.outcomes == {Outcome.REFUSED: 1, Outcome.DONE: 8}
+
+
+@pytest.mark.parametrize("refused", [{b"EXEC"}, set[bytes]()])
+def test_who_may_not_end_a_transaction_gets_no_further(refused: set[bytes]) -> None:
+    server = FakeServer(Random(1))
+    server.refuses = {b"EVAL", b"DISCARD"} | refused
+    server.held[0] = {b"a": Value(), b"b": Value()}
+    run = Run(purge(Wanted(b"*")))
+
+    def gone() -> None:
+        if run.notes.batches and not refused:
+            server.held[0].pop(run.notes.batches[-1][0], None)
+
+    run.before = gone
+    with pytest.raises(ScanRefusedError, match="DISCARD: NOPERM"):
+        run.go(server)
+    assert len(run.notes.batches) <= 2
+    assert not server.changed
 
 
 def test_idle_under_lfu_is_an_error() -> None:
