@@ -42,6 +42,7 @@ class Dictionary:
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.name = sha256(content).digest()[:NAME_BYTES]
+        self._compressors: dict[int, Any] = {}
 
     @cached_property
     def loaded(self) -> Any:
@@ -50,9 +51,13 @@ class Dictionary:
 
     def compress(self, value: bytes, level: int) -> bytes:
         """A frame. Which dictionary it needs is not in it: the header of the value says so."""
-        options = {zstd().CompressionParameter.compression_level: level, zstd().CompressionParameter.dict_id_flag: 0}
-        # A digested dictionary is made once for each level: else each value would take 0.1 ms more.
-        made: bytes = zstd().compress(value, options=options, zstd_dict=self.loaded.as_digested_dict)
+        compressor = self._compressors.get(level)
+        if compressor is None:  # one for each value would take 0.01 ms more, and one not digested 0.1 ms
+            names = zstd().CompressionParameter
+            options = {names.compression_level: level, names.dict_id_flag: 0}
+            compressor = zstd().ZstdCompressor(options=options, zstd_dict=self.loaded.as_digested_dict)
+            self._compressors[level] = compressor
+        made: bytes = compressor.compress(value, compressor.FLUSH_FRAME)
         return made
 
     def __eq__(self, other: object) -> bool:

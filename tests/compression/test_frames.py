@@ -3,6 +3,7 @@
 import pickle
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -179,6 +180,24 @@ def test_each_level_has_its_own_form_of_the_dictionary() -> None:
     dictionary = json_dictionary()
     sizes = {len(pack(json_of(random.Random(3), 8000), STRING, Codec.ZSTD, level, 64, dictionary)) for level in (1, 9)}
     assert len(sizes) == 2
+
+
+@pytest.mark.parametrize("dictionary", [None, json_dictionary(1)])
+def test_each_frame_is_as_if_it_were_the_first(dictionary: Dictionary | None) -> None:
+    r = random.Random(1)
+    values = [json_of(r, size) for size in (2000, 60_000, 3000, 1 << 20, 5000)] * 4
+
+    def frame(value: bytes) -> bytes:
+        options = {zstd.CompressionParameter.compression_level: 3, zstd.CompressionParameter.dict_id_flag: 0}
+        loaded = None if dictionary is None else dictionary.loaded.as_digested_dict
+        return bytes(zstd.compress(value, options=options, zstd_dict=loaded))
+
+    with ThreadPoolExecutor(4) as threads:
+        packed = list(threads.map(lambda value: pack(value, STRING, Codec.ZSTD, 3, 64, dictionary), values))
+    for value, stored in zip(values, packed, strict=True):
+        made = stored[stored.index(b"\x28\xb5\x2f\xfd") :]
+        assert made == frame(value)
+        assert zstd.get_frame_info(made).decompressed_size == len(value)
 
 
 def test_a_dictionary_is_its_bytes() -> None:
