@@ -15,6 +15,7 @@ keyrail_pattern_expiring_ratio{route,pattern}       keys with a TTL, of those th
 keyrail_pattern_p99_seconds{route,pattern}          the time at Redis and in the network
 keyrail_pattern_runs_rate{route,pattern}            runs of single reads (N+1) per second, as ``/patterns`` has them
 keyrail_pattern_largest_bytes{route,pattern}        the largest command or reply for one key
+keyrail_pattern_largest_stored_bytes{route,pattern} its bytes at Redis, where the value is stored compressed
 keyrail_client_rate{route,app,user,client_name,library,address}   commands per second
 keyrail_busiest_slot_share{route}                   the busiest hash slot's share of all uses of keys
 keyrail_crossslot_rate{route}                       commands per second that a cluster would refuse
@@ -136,6 +137,11 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
     largest = GaugeMetricFamily(
         "keyrail_pattern_largest_bytes", "The largest command or reply for one key that was seen.", labels=labels
     )
+    stored = GaugeMetricFamily(
+        "keyrail_pattern_largest_stored_bytes",
+        "The bytes at Redis of the largest command or reply, where the value is stored compressed.",
+        labels=labels,
+    )
     for route in routes:
         told = json_views.patterns(route.time_series, WINDOW, MOST_PATTERNS, now, route.redaction)
         for each in told["patterns"]:
@@ -145,13 +151,15 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
             for direction in ("in", "out"):
                 size.add_metric((*name, direction), each[f"bytes_{direction}"])
             largest.add_metric(name, each["largest"])
+            if each["largest_stored"] is not None:
+                stored.add_metric(name, each["largest_stored"])
             runs.add_metric(name, each["runs"])
             for family, known, part in ((hits, "hit_ratio", 1), (expiring, "ttl_share", 1), (slow, "p99_ms", 0.001)):
                 if each[known] is not None:
                     family.add_metric(name, each[known] * part)
         # No pattern has this kind, so a key with this name cannot be mistaken for it.
         rate.add_metric((route.name, OTHER, "any"), told["other"]["rate"])
-    yield from (rate, size, hits, expiring, slow, runs, largest)
+    yield from (rate, size, hits, expiring, slow, runs, largest, stored)
 
 
 def _collect_clients(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:

@@ -284,7 +284,7 @@ class Session(AwaitingClient):
             self.arrived()
 
     @guarded
-    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
         """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
         request = Request()
         for _ in range(index + 1):
@@ -292,7 +292,7 @@ class Session(AwaitingClient):
                 return
         command = Command(self.effective_policy.table, request.arguments())
         if len(command.known_keys) == 1:
-            self.ports.traces.observe_large(self, command.known_keys[0].name, size)
+            self.ports.traces.observe_large(self, command.known_keys[0].name, size, stored)
 
     @guarded
     def begin_reads(self) -> None:

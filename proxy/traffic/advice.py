@@ -132,12 +132,13 @@ MISSING_KEY = f"{ADVICE}a cap relieves Redis, but the key does not exist: let on
 HOT_SLOT = f"{ADVICE}keys with the same {{hash tag}} share a slot, and so a node of a cluster: use several hash tags"
 
 
-def of_large_value(limit: int) -> str:
-    """The advice against values of at least ``limit`` bytes."""
+def of_large_value(limit: int, *, compressed: bool = False) -> str:
+    """The advice against values of at least ``limit`` bytes; ``compressed``: this one is stored so."""
     size = (
         f"{limit // _KB // _KB}MB" if limit % (_KB * _KB) == 0 else f"{limit // _KB}KB" if limit >= _KB else f"{limit}B"
     )
-    ways = "compress it, split it over several keys, or read parts of it (GETRANGE, HSCAN, LRANGE)"
+    ways = "split it over several keys" + ("" if compressed else ", or read parts of it (GETRANGE, HSCAN, LRANGE)")
+    ways = ways if compressed else f"compress it, {ways}"
     return f"{ADVICE}{ways}; a rule `sizes: {{value: {size}}}` finds larger writes"
 
 

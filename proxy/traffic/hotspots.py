@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from proxy.commands.slots import slot_of
 from proxy.traffic.alerts import INCIDENT_WINDOW, Alerts, Misuse
@@ -20,6 +21,8 @@ from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.misuse import ClientFigures, busiest, figures_of, loops_over_keys, reconnects
 from proxy.traffic.time_series import TimeSeries
 
+_Largest: TypeAlias = tuple[int, bytes, int]
+"""Bytes, the key, and the bytes at Redis where the value is stored compressed, else 0."""
 _STILL = 0.7
 """An incident is not over while this part of its thresholds is reached."""
 
@@ -42,7 +45,8 @@ CLIENT_KINDS = frozenset({IncidentKind.KEYS_LOOP, IncidentKind.RECONNECTS, Incid
 @dataclass(frozen=True, slots=True)
 class Hotspot:
     """One finding of the last seconds. `about` is the pattern, the slot or the client's id; `key` the busiest, or
-    largest, of `keys`; `client` has the figures of a client.
+    largest, of `keys`; `client` has the figures of a client. `stored` are a large value's bytes at Redis if it is
+    stored compressed, else 0.
 
     `size` is uses, KEYS or connections per second, seconds of a second, or bytes. If not `reached`, it continues an
     open incident below its thresholds.
@@ -55,6 +59,7 @@ class Hotspot:
     keys: int = 1
     reached: bool = True
     client: ClientFigures | None = None
+    stored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Lately:
 
     hot_keys: HotKeys
     slots: Counter[int]
-    largest: dict[str, tuple[int, bytes]]
+    largest: dict[str, _Largest]
     clients: Mapping[ClientName, ClientFigures]
 
 
@@ -77,11 +82,12 @@ def lately(time_series: TimeSeries, now: float) -> Lately:
     return Lately(time_series.hot_keys(INCIDENT_WINDOW, now), slots, _largest(intervals), clients)
 
 
-def _largest(intervals: Iterable[IntervalStats]) -> dict[str, tuple[int, bytes]]:
-    found: dict[str, tuple[int, bytes]] = {}
+def _largest(intervals: Iterable[IntervalStats]) -> dict[str, _Largest]:
+    found: dict[str, _Largest] = {}
     for interval in intervals:
         for name, figures in interval.patterns.found.items():
-            found[name] = max(found.get(name, (0, b"")), (figures.largest, figures.largest_key))
+            its = figures.largest, figures.largest_key, figures.largest_stored
+            found[name] = max(found.get(name, its), its)
     return found
 
 
@@ -91,9 +97,9 @@ def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> It
     warm = [key for key in seen.hot_keys.keys if seen.hot_keys.reached(key, milder)]
     yield from _hot_keys(seen.hot_keys, alerts, warm, pattern_of)
     yield from _hot_slots(seen, alerts, warm)
-    for pattern, (size, key) in seen.largest.items():
+    for pattern, (size, key, stored) in seen.largest.items():
         if size >= alerts.big_value:
-            yield Hotspot(IncidentKind.BIG_VALUE, pattern, key, size)
+            yield Hotspot(IncidentKind.BIG_VALUE, pattern, key, size, stored=stored)
     yield from _clients(seen.clients, alerts.misuse)
 
 

@@ -209,8 +209,9 @@ def _big_value(scene: Scene, big: Hotspot, past: Past) -> Found:
         known.append(f"app {figures.app}")
     behind = (f"by {who(client)}, {more_of(client)}",) if client else ()
     details = ((", ".join(known),) if known else ()) + behind
-    amount = f"{scene.redaction.of(big.key)}: {in_bytes(big.size)} in one command or reply"
-    words = (Advised((advice.of_large_value(scene.alerts.big_value),)),)
+    stored = f" ({in_bytes(big.stored)} at Redis, compressed)" if big.stored else ""
+    amount = f"{scene.redaction.of(big.key)}: {in_bytes(big.size)} in one command or reply{stored}"
+    words = (Advised((advice.of_large_value(scene.alerts.big_value, compressed=big.stored > 0),)),)
     return Found(big.about, big.about, "BIG", big.size, amount, _latency(window, past), details, words, None, client)
 
 

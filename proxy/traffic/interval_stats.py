@@ -134,6 +134,8 @@ class PatternFigures:
     largest_key: bytes = b""
     largest_by: Client = ()
     """Whose command that was."""
+    largest_stored: int = 0
+    """Its bytes at Redis, where its values are stored compressed, else 0."""
     asked: int = 0
     """How often Keyrail has asked for the TTL of a key of the pattern."""
     expiring: int = 0
@@ -153,13 +155,14 @@ class PatternFigures:
         self.app = more.app or self.app
         if more.largest > self.largest:
             self.largest, self.largest_key, self.largest_by = more.largest, more.largest_key, more.largest_by
+            self.largest_stored = more.largest_stored
         self.asked += more.asked
         self.expiring += more.expiring
         self.read_in_runs += more.read_in_runs
 
     def clone(self) -> "PatternFigures":
         """A copy of the figures."""
-        sizes = self.largest, self.largest_key, self.largest_by
+        sizes = self.largest, self.largest_key, self.largest_by, self.largest_stored
         told = self.asked, self.expiring, self.read_in_runs
         return PatternFigures(self.volume.clone(), self.times.clone(), self.app, *sizes, *told)
 
@@ -264,7 +267,8 @@ class IntervalStats:
         figures = PatternFigures(volume, Histogram(), trace.app)
         if trace.measured:
             figures.times.add(trace.at_redis, trace.weight)
-        figures.largest = max(trace.bytes_in, trace.bytes_out) // len(trace.keys)
+        size, stored = max((trace.bytes_in, trace.stored_in), (trace.bytes_out, trace.stored_out))
+        figures.largest, figures.largest_stored = size // len(trace.keys), stored // len(trace.keys)
         figures.largest_key = key
         figures.largest_by = client
         self.patterns.put(pattern, figures)
@@ -276,9 +280,9 @@ class IntervalStats:
         if known is not None:
             known.until = until
 
-    def see_large(self, pattern: str, key: bytes, size: int, client: Client, *, schema: bool) -> None:
+    def see_large(self, pattern: str, key: bytes, size: int, client: Client, *, stored: int, schema: bool) -> None:
         """Add that a reply about this key was large, whether or not its command was traced."""
-        figures = PatternFigures(Volume(), Histogram(), client[0], largest=size, largest_key=key, largest_by=client)
+        figures = PatternFigures(Volume(), Histogram(), client[0], size, key, client, stored)
         self.patterns.put(pattern, figures)
         if schema:
             self.schema.add(pattern)

@@ -252,6 +252,7 @@ def _pattern(name: str, schema: bool, figures: PatternFigures, seconds: float, r
         "ttl_share": round(figures.expiring / figures.asked, 4) if figures.asked else None,
         "largest": figures.largest,
         "largest_key": redaction.of(figures.largest_key),
+        "largest_stored": figures.largest_stored or None,
         "p50_ms": _milliseconds(figures.times.quantile(0.5)),
         "p99_ms": _milliseconds(figures.times.quantile(0.99)),
         "runs": round(figures.read_in_runs / READS_OF_RUN / seconds, 3),

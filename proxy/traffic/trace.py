@@ -16,7 +16,8 @@ class Trace:
     """Sizes in bytes, times in seconds, `at` since the epoch.
 
     `patterns` has the schema's entry of each key, or else its shape; `writes` tells whether it may be written. If the
-    reply was not measured, `first_line` is empty.
+    reply was not measured, `first_line` is empty. `stored_in` and `stored_out` are the bytes at Redis where values are
+    stored compressed, else 0.
     """
 
     at: float
@@ -29,6 +30,8 @@ class Trace:
     who: ClientLabel
     bytes_in: int
     bytes_out: int = 0
+    stored_in: int = 0
+    stored_out: int = 0
     first_line: bytes = b""
     in_proxy: float = 0.0
     at_redis: float = 0.0

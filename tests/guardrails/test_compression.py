@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack, unpack
+from proxy.traffic.figures import in_bytes
 from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import REFUSED, Argv, History, json_of, value_of
 from tests.conftest import Fleet, seeds
@@ -177,6 +178,30 @@ def test_rules_tell_what_is_saved(fleet: Fleet, engine: Engine, tmp_path: Path) 
     assert told["ratio"] > 2
     assert told["seconds"] > 0
     assert told["decompressed_seconds"] > 0
+
+
+def test_an_alert_about_a_compressed_value_tells_plain_and_stored_bytes(
+    fleet: Fleet, engine: Engine, tmp_path: Path
+) -> None:
+    running = served(fleet, engine, tmp_path)
+    plain = json_of(random.Random(1), 3 << 20)
+    stored = pack(plain, STRING, Codec.ZSTD, 3, 64)
+    engine.do("SET", "doc:large:1", stored)
+
+    def found() -> list[str]:
+        incidents = json.loads(running.http("/incidents")[1])["incidents"]
+        return [str(each["lines"]) for each in incidents if each["kind"] == "big-value"]
+
+    def reads() -> bool:
+        with running.wire() as wire:
+            assert wire.value("GET", "doc:large:1") == plain
+        return bool(found())
+
+    eventually(reads)
+    size, at_redis = in_bytes(len(plain) + 12), in_bytes(len(stored) + 11)
+    assert f"doc:large:1: {size} in one command or reply ({at_redis} at Redis, compressed)" in found()[0]
+    labels = {"route": "default", "pattern": "doc:large:{int}"}
+    assert running.metric("keyrail_pattern_largest_stored_bytes", **labels) < len(plain) / 2
 
 
 def test_with_its_dictionary_each_keyrail_reads_what_another_has_written(

@@ -64,8 +64,8 @@ class Bench:
                 self.notify_when_idle = False
                 bench.events.append(("on_idle", self))
 
-            def on_large_reply(self, run: bytes, index: int, size: int) -> None:
-                bench.events.append(("on_large_reply", run, index, size))
+            def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
+                bench.events.append(("on_large_reply", run, index, size, stored))
 
             def on_resume(self) -> None:
                 self.stalled = False

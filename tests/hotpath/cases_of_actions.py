@@ -256,11 +256,42 @@ def a_large_reply_is_told_when_it_begins(module: ModuleType) -> None:
     bench.upstream.receive(b"lo\r\n")
     assert bench.events == []
     bench.upstream.receive(BULK[:6])
-    told = [("on_large_reply", b"x", 1, len(BULK)), ("on_large_head", client)]
+    told = [("on_large_reply", b"x", 1, len(BULK), 0), ("on_large_head", client)]
     assert bench.events == told
     bench.upstream.receive(BULK[6:])
     assert bench.events == told
     assert heard(client) == b"$5\r\nhello\r\n" + BULK
+
+
+def a_large_reply_that_an_edit_has_made_is_told(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.large = 30
+    client = bench.client()
+
+    class Edit:
+        opening = b"012"
+
+        def passes(self, head: bytes) -> int:
+            return int(b"012" not in head)
+
+        def __call__(self, frame: bytes) -> bytes:
+            return b"$40\r\n" + 40 * b"x" + b"\r\n" if frame == BULK else OK
+
+    def edited(count: int, action: int) -> list[object]:
+        bench.events.clear()
+        bench.upstream.send_run(client, b"run", count)
+        entry = bench.upstream.tail
+        entry.action, entry.payload = action, Edit()
+        for _ in range(count):
+            bench.upstream.receive(BULK[:9])
+            bench.upstream.receive(BULK[9:])
+        return bench.events
+
+    for action in (module.EDIT, module.EDIT_SOME):
+        told = [("on_large_reply", b"run", place, 47, len(BULK)) for place in range(2)]
+        assert edited(2, action) == told
+    bench.upstream.large = 47
+    assert edited(1, module.EDIT) == []
 
 
 def whose_large_reply_it_is_is_never_guessed(module: ModuleType) -> None:
@@ -275,9 +306,9 @@ def whose_large_reply_it_is_is_never_guessed(module: ModuleType) -> None:
         bench.upstream.receive(BULK[:6])
         return [event for event in bench.events if event[0] == "on_large_reply"]
 
-    assert begun((b"abc", 3)) == [("on_large_reply", b"abc", 0, len(BULK))]
+    assert begun((b"abc", 3)) == [("on_large_reply", b"abc", 0, len(BULK), 0)]
     bench.upstream.receive(BULK[6:] + OK + BULK[:6])
-    assert bench.events[-2:] == [("on_large_reply", b"abc", 2, len(BULK)), ("on_large_head", client)]
+    assert bench.events[-2:] == [("on_large_reply", b"abc", 2, len(BULK), 0), ("on_large_head", client)]
     bench.upstream.receive(BULK[6:])
     assert (client.pending_replies, client.run) == (0, None)
     assert begun((b"a", 1), (b"b", 1)) == [], "it is that of an earlier run"

@@ -150,7 +150,7 @@ class Client:
     def begin_reads(self) -> None:
         """There are no replicas."""
 
-    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
         """Nobody wants to know."""
 
     @property

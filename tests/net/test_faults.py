@@ -29,7 +29,7 @@ class Door(FakeRoute):
     def client_closed(self, client: Session, cause: str) -> None:
         """Nobody asks."""
 
-    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
+    def observe_large(self, client: ServedClient, key: bytes, size: int, stored: int) -> None:
         raise ValueError("figures")
 
 

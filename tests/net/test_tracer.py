@@ -24,7 +24,7 @@ def test_a_large_reply_tells_its_key_if_the_policy_counts_keys(counts: str, told
         CommandTimesAtRedis(lambda _, answered: None),
         EvidenceRecorder(Redaction()),
     )
-    tracer.observe_large(Client(route), b"report:7", 5 << 20)
+    tracer.observe_large(Client(route), b"report:7", 5 << 20, 0)
     tracer.another_second(1, route.counters.harvest(10))
     (interval,) = tracer.intervals()
     assert [figures.largest_key for _, figures in interval.patterns.ranked()] == told

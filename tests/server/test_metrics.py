@@ -43,7 +43,7 @@ from tests.server.given_nodes import a_node
 from tests.traffic.given import READ
 
 NOW = 1001.0
-TRACE = replace(READ, weight=30, who=("default", "we\xffb", "redis-py 8", "10.0.0.1:5555"))
+TRACE = replace(READ, weight=30, stored_out=40, who=("default", "we\xffb", "redis-py 8", "10.0.0.1:5555"))
 UNITS = ("seconds", "bytes", "ratio", "celsius", "volts", "joules", "grams", "meters")
 WRONG_UNITS = re.compile(
     r"(milli|micro|nano|kilo|mega|giga|kibi|mebi)(seconds|bytes)|minutes|hours|days|weeks|bits|percents?|ms|us|ns|sec|kb|mb"

@@ -242,7 +242,7 @@ class FakeRoute(
         self.events: Counter[str] = Counter()
         self.knows_libraries = True
         self.forms: list[tuple[str, int]] = []
-        self.large: list[tuple[bytes, int]] = []
+        self.large: list[tuple[bytes, int, int]] = []
         self.follows = False
         self.follows_slow_lane = False
         self.runs: list[tuple[str, int]] = []
@@ -535,8 +535,8 @@ class FakeRoute(
     def see_form(self, client: ServedClient, command: Command, weight: int) -> None:
         self.forms.append((command.name, weight))
 
-    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
-        self.large.append((key, size))
+    def observe_large(self, client: ServedClient, key: bytes, size: int, stored: int) -> None:
+        self.large.append((key, size, stored))
 
     def found_n_plus_one(self, pattern: str, weight: int) -> None:
         self.runs.append((pattern, weight))

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from proxy.commands.command import Command
+from proxy.compression.frames import STRING, Codec, pack
 from proxy.hotpath.plan.plan import JUDGE
 from proxy.policy.compile import CompiledPolicy, Observer
 from proxy.policy.decision import Decision
@@ -104,11 +105,48 @@ def test_a_large_reply_is_reported_although_its_command_is_not_traced() -> None:
     client.send(call("GET", "small") + call("HGET", "large", "f") + call("GET", "c"))
     upstream.taken()
     upstream.receive(b"$1\r\nx\r\n$500\r\n" + b"v" * 50)
-    assert client.route.large == [(b"large", 508)]
+    assert client.route.large == [(b"large", 508, 0)]
     upstream.receive(b"v" * 450 + b"\r\n+OK\r\n")
     client.send(call("MGET", "a", "b"))
     upstream.receive(b"*2\r\n$500\r\n" + b"v" * 50)
     assert len(client.route.large) == 1, "of which of its keys nobody knows"
+
+
+COMPRESS = "rules: {docs: {compress: {keys: 'doc:*', above: 64B}, mode: enforce}}"
+TEXT = b"some text " * 40
+STORED = pack(TEXT, STRING, Codec.ZSTD, 3, 64)
+BULK, PLAIN = b"$%d\r\n%b\r\n" % (len(STORED), STORED), b"$400\r\n%b\r\n" % TEXT
+
+
+def test_a_reply_that_is_large_when_it_is_decompressed_is_reported_with_the_bytes_that_are_stored() -> None:
+    client = Client(route_with(COMPRESS))
+    upstream = client.route.upstream()
+    upstream.large = 100
+    client.send(call("GET", "doc:1") + call("GET", "doc:2"))
+    upstream.taken()
+    upstream.receive(BULK + BULK)
+    assert client.heard() == PLAIN + PLAIN
+    assert client.route.large == [(b"doc:1", len(PLAIN), len(BULK)), (b"doc:2", len(PLAIN), len(BULK))]
+
+
+@pytest.mark.parametrize(
+    ("line", "reply", "sizes"),
+    [
+        (("SET", "doc:1", TEXT), b"+OK\r\n", (len(call("SET", "doc:1", TEXT)), 5, len(STORED) + 8, 0)),
+        (("SET", "other", TEXT), b"+OK\r\n", (len(call("SET", "other", TEXT)), 5, 0, 0)),
+        (("GET", "doc:1"), BULK, (len(call("GET", "doc:1")), len(PLAIN), 0, len(BULK))),
+        (("GET", "doc:1"), PLAIN, (len(call("GET", "doc:1")), len(PLAIN), 0, 0)),
+        (("STRLEN", "doc:1"), BULK, (len(call("STRLEN", "doc:1")), 6, 0, 0)),
+    ],
+)
+def test_a_trace_has_the_bytes_that_are_stored_beside_the_plain_ones(
+    line: tuple[str | bytes, ...], reply: bytes, sizes: tuple[int, ...]
+) -> None:
+    client = Client(route_with(COMPRESS, traces=200))
+    client.send(call(*line))
+    client.route.upstream().answer(reply)
+    (trace,) = client.route.observed
+    assert (trace.bytes_in, trace.bytes_out, trace.stored_in, trace.stored_out) == sizes
 
 
 def test_commands_of_the_slow_lane_are_traced_although_the_sampler_has_not_chosen_them() -> None:

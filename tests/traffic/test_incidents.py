@@ -15,6 +15,7 @@ from proxy.traffic.hotspots import IncidentKind
 from proxy.traffic.incident_lines import Past
 from proxy.traffic.incidents import Incident, IncidentEvent, IncidentFigures, Lookout
 from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.json_views import patterns
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.time_series import TimeSeries
@@ -350,10 +351,31 @@ def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     assert len(incident.lines) == 3, "no advice"
 
 
+LARGE = replace(OTHER, keys=(b"report:1",), patterns=("report:{int}",), bytes_out=2 << 20)
+
+
+@pytest.mark.parametrize(
+    ("trace", "size"),
+    [
+        (replace(LARGE, bytes_in=4 << 20, stored_in=400 << 10), 4),
+        (replace(LARGE, stored_in=100, stored_out=400 << 10), 2),
+    ],
+)
+def test_of_a_compressed_value_the_bytes_at_redis_are_told_beside_the_plain_ones(trace: Trace, size: int) -> None:
+    stream = Stream()
+    (incident,) = stream.seconds(4, {}, 10, [trace])
+    amount = f"report:1: {size} MB in one command or reply (400 KB at Redis, compressed), since "
+    assert amount in incident.lines[0]
+    assert "advice: split it over several keys; " in incident.lines[-1]
+    told_of = patterns(stream.time_series, 60, 10, stream.now, Redaction())["patterns"]
+    assert [each["largest_stored"] for each in told_of if each["pattern"] == "report:{int}"] == [400 << 10]
+
+
 def test_of_a_large_value_that_was_not_traced_no_rate_is_told() -> None:
     stream = Stream()
     interval = IntervalStats(stream.now, 1.0)
-    interval.see_large("report:{int}", b"report:7", 3 << 20, ("web", "u", "nightly", "", "10.0.0.7"), schema=False)
+    client = "web", "u", "nightly", "", "10.0.0.7"
+    interval.see_large("report:{int}", b"report:7", 3 << 20, client, stored=0, schema=False)
     stream.time_series.add(interval)
     stream.seconds(1, {}, 10)
     (incident,) = stream.lookout.open

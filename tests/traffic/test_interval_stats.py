@@ -251,8 +251,8 @@ def test_what_was_found_out_about_a_pattern() -> None:
 def test_a_large_reply_without_a_trace_is_the_largest_and_changes_nothing_else() -> None:
     time_series = TimeSeries()
     made = interval(1000.0, READ)
-    made.see_large("user:{int}", b"user:9", 5_000_000, ("shop", "", "", "", ""), schema=False)
-    made.see_large("blob", b"blob:1", 9_000_000, ("data", "", "", "", ""), schema=True)
+    made.see_large("user:{int}", b"user:9", 5_000_000, ("shop", "", "", "", ""), stored=0, schema=False)
+    made.see_large("blob", b"blob:1", 9_000_000, ("data", "", "", "", ""), stored=0, schema=True)
     time_series.add(made)
     user, blob = json_views.patterns(time_series, 10, 5, 1001.0, OPEN)["patterns"]
     assert (user["rate"], user["largest"], user["largest_key"]) == (10.0, 5_000_000, "user:9")

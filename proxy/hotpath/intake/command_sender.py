@@ -100,10 +100,10 @@ class CommandSender(ReplySink):
         if self.listener is not None:
             self.listener.on_resume()
 
-    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
         """The reply to a command of this run is large."""
         if self.listener is not None:
-            self.listener.on_large_reply(run, index, size)
+            self.listener.on_large_reply(run, index, size, stored)
 
     # Towards Redis
 

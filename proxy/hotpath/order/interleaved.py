@@ -86,9 +86,9 @@ class Strand(ReplySink):
         if whole.unfinished == 0 or whole.asked > whole.pending_replies:
             whole.order.asker.advance()
 
-    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
         """The reply to a command of this run is large."""
-        self.whole.order.asker.on_large_reply(run, index, size)
+        self.whole.order.asker.on_large_reply(run, index, size, stored)
 
     def client(self) -> ReplyRecipient | None:
         """The client that gets what is delivered here."""

@@ -66,9 +66,9 @@ class Segment(ReplySink):
         """A pending reply has come."""
         self.order.asker.advance()
 
-    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
         """The reply to a command of this run is large."""
-        self.order.asker.on_large_reply(run, index, size)
+        self.order.asker.on_large_reply(run, index, size, stored)
 
     def client(self) -> ReplyRecipient | None:
         """The client that gets what is delivered here."""

@@ -26,7 +26,7 @@ cdef class ReplySink:
     cpdef advance(self)
     cpdef bint finished(self, long long position) except -1
     @cython.locals(place=cython.Py_ssize_t)
-    cpdef large_reply_begins(self, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
+    cpdef large_reply_begins(self, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size, Py_ssize_t stored)
 
 
 @cython.locals(whole=bytes)

@@ -110,15 +110,15 @@ class ReplySink:
         nobody is there who would notice. Where several sources reply, they have come in the order of the commands."""
         return self.gone or self.requested - self.pending_replies >= position
 
-    def large_reply_begins(self, due: int, done: int, size: int) -> None:
-        """Of the ``due`` replies that come next, the one behind ``done`` is large: ``size`` bytes and more."""
+    def large_reply_begins(self, due: int, done: int, size: int, stored: int) -> None:
+        """Of the ``due`` replies that come next, the one behind ``done`` is large: see ``on_large_reply``."""
         # Whose reply it is can be told where all pending replies are to the last run.
         place = self.commands - (due - done)
         if self.pending_replies == due and self.run is not None and place >= 0:
-            self.on_large_reply(self.run, place, size)
+            self.on_large_reply(self.run, place, size, stored)
 
-    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
-        """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""
+    def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
+        """Of this run, the reply to the command at ``index`` is large: see ``SenderListener``."""
 
     def on_idle(self) -> None:
         """No reply is pending any more; called only while ``notify_when_idle``."""

@@ -51,6 +51,7 @@ cdef class ReplyActions(Outgoing):
                              Py_ssize_t size) except -3
     @cython.locals(action=cython.int)
     cdef bint _whole(self, InFlightEntry entry, bytes frame) except -1
+    cdef _edited(self, InFlightEntry entry, bytes frame, bytes edited)
     @cython.locals(error=bytes, went=cython.Py_ssize_t)
     cdef Py_ssize_t _redirected(self, InFlightEntry entry, const unsigned char *p, Py_ssize_t i, Py_ssize_t n) except -3
     @cython.locals(n=cython.Py_ssize_t)

@@ -142,7 +142,7 @@ class ReplyActions(Outgoing):
             self.destination = sink
             self.counts = True
             if scanner.bulk > self.large:
-                sink.large_reply_begins(entry.due, done, i - begun + scanner.bulk)
+                sink.large_reply_begins(entry.due, done, i - begun + scanner.bulk, 0)
                 self.listener.on_large_head(sink)
         if done > 0:
             self.complete(entry, done)
@@ -254,7 +254,7 @@ class ReplyActions(Outgoing):
         if action == REPLACE:
             self.deliver(entry.sink, entry.payload)
         elif action == EDIT or action == EDIT_ERROR or action == EDIT_SOME:
-            self.deliver(entry.sink, entry.payload(frame))
+            self._edited(entry, frame, entry.payload(frame))
         elif action == NOTE:
             entry.payload(frame)
         elif action == UNWRAP:
@@ -267,6 +267,13 @@ class ReplyActions(Outgoing):
             return False
         self.complete(entry, 1)
         return True
+
+    def _edited(self, entry: InFlightEntry, frame: bytes, edited: bytes) -> None:
+        # Of a frame of the head, the client gets this.
+        self.deliver(entry.sink, edited)
+        size, sent = len(edited), len(frame)
+        if size > self.large:
+            entry.sink.large_reply_begins(entry.due, 0, size, sent if sent < size else 0)
 
     def _redirected(self, entry: InFlightEntry, p: bytes, i: int, n: int) -> int:
         # The head's next frame is an error that says where else its command can run.

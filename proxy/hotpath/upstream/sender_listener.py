@@ -59,5 +59,6 @@ class SenderListener(ReplyRecipient, Protocol):
     def begin_reads(self) -> None:
         """The policy lets replicas answer some reads: from now on the sender's ``reads`` say from where."""
 
-    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
-        """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""
+    def on_large_reply(self, run: bytes, index: int, size: int, stored: int) -> None:
+        """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large. Where the
+        client gets more than Redis has sent, that was ``stored`` bytes; else that is 0."""

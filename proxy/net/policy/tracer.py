@@ -100,14 +100,14 @@ class Tracer(TracePort):
         if len(self._observed) >= _TOGETHER:
             self._count_finished()
 
-    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
+    def observe_large(self, client: ServedClient, key: bytes, size: int, stored: int) -> None:
         """Count a large reply, of a command with or without a trace, under a policy that counts keys."""
         policy = client.effective_policy.compiled
         if self._sampler.traces > 0 and policy.policy.count_keys:
             owner = policy.policy.schema.owner_of(key)
             pattern = shape(key) if owner is None else owner.name
             whose = (policy.app, *host_of(client_label(client)))
-            self._interval.see_large(pattern, key, size, whose, schema=owner is not None)
+            self._interval.see_large(pattern, key, size, whose, stored=stored, schema=owner is not None)
 
     def _count_finished(self) -> None:
         observed, self._observed = self._observed, []
@@ -216,6 +216,8 @@ def _trace(at: float, open_trace: OpenTrace) -> tuple[Trace, frozenset[str]]:
         who=client_label(client),
         bytes_in=open_trace.bytes_in,
         bytes_out=open_trace.bytes_out,
+        stored_in=open_trace.stored_in,
+        stored_out=open_trace.stored_out,
         first_line=open_trace.first_line,
         in_proxy=sent - open_trace.arrived,
         at_redis=max(0.0, open_trace.answered - sent),

@@ -300,6 +300,8 @@ class Dispatcher:
             refusals.answer(session, command, verdict, asked=item.asked)
             return TAKEN
         item.hidden = decision.hidden
+        if type(verdict) is Rewrite and session.trace is not None:
+            session.trace.goes_as(verdict.argv)
         if session.tenant is not None:
             return self._decided_for_tenant(item, session.tenant, decision)
         if type(verdict) is Rewrite:

@@ -4,10 +4,12 @@ The sampler chooses them. A chosen command goes its usual way; its reply is meas
 has no reply of its own to measure (inside MULTI, blocking, refused …) is told as soon as it is routed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.commands.command import Command
+from proxy.compression.frames import MAGIC
 from proxy.rules.verdict import ReplyEdit
 from proxy.session.ports.client import ServedClient
 
@@ -31,8 +33,9 @@ class TracePort(Protocol):
         """Count a command of the slow lane that the sampler has not chosen; whether it is traced all the same, with a
         weight of 0."""
 
-    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
-        """A command of this client on this key has a large reply, of at least ``size`` bytes."""
+    def observe_large(self, client: ServedClient, key: bytes, size: int, stored: int) -> None:
+        """A command of this client on this key has a large reply, of at least ``size`` bytes; Redis has sent
+        ``stored`` ones, if that is not 0."""
 
     def found_n_plus_one(self, pattern: str, weight: int) -> None:
         """So many reads of keys of this pattern each began a run of single reads."""
@@ -43,7 +46,8 @@ class OpenTrace:
     """One command. Times are in seconds of the observer's clock; `sent` is 0 until it has left for Redis.
 
     `prefix` is what stands before the command's keys in Redis, `weight` how many commands it stands for,
-    `first_line` the first line of its reply, empty where none is measured. Sizes are in bytes.
+    `first_line` the first line of its reply, empty where none is measured. Sizes are in bytes, as the client sends and
+    gets them; `stored_in` and `stored_out` as Redis does, where values are stored compressed, else 0.
     """
 
     observer: TracePort
@@ -55,9 +59,16 @@ class OpenTrace:
     sent: float = 0.0
     answered: float = 0.0
     bytes_out: int = 0
+    stored_in: int = 0
+    stored_out: int = 0
     first_line: bytes = b""
     refused: bool = False
     prefix: bytes = b""
+
+    def goes_as(self, argv: Sequence[bytes]) -> None:
+        """The command has become this one."""
+        if any(word.startswith(MAGIC) for word in argv):
+            self.stored_in = sum(map(len, argv))
 
     def leaves(self) -> None:
         """The command has been written to Redis."""
@@ -83,6 +94,7 @@ class OpenTrace:
             self.answered = self.observer.clock()
             edited = edit(frame)
             self.bytes_out += len(edited)
+            self.stored_out = len(frame) if len(frame) < len(edited) else 0
             self.observer.observe(self)
             return edited
 

@@ -172,7 +172,7 @@ export const patternsTable = () => new Table(
       sort: (row) => row.largest,
       cell: (cell) => (row) => {
         put(cell, bytes(row.largest));
-        cell.title = row.largest_key;
+        cell.title = row.largest_stored ? `${row.largest_key}: ${bytes(row.largest_stored)} at Redis, compressed` : row.largest_key;
       },
     },
     number("p50", "p50_ms", milliseconds, { from: 1180, hint: "Half of its commands take no longer at Redis" }),
