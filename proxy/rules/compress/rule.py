@@ -12,7 +12,7 @@ most.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.compressed_values import Touches, decision_of
 from proxy.commands.table import Spec
 from proxy.commands.values import FIELD_WRITES, fields_of, plain_values, values_of
-from proxy.compression.frames import FIELD, MAGIC, STRING, pack
+from proxy.compression.frames import FIELD, HEAD, MAGIC, STRING, pack, read_head
 from proxy.rules.compress.plain_values import PlainValuesSettings
 from proxy.rules.compress.terms import Terms
 from proxy.rules.context import Context
@@ -33,7 +33,7 @@ from proxy.rules.shared_state import CompressedValues
 from proxy.rules.verdict import PASS, Pass, Refuse, Rewrite, Verdict
 
 _MOST = 1 << 20
-"""The most bytes that are compressed of one command; no value that has arrived whole is larger."""
+"""The most bytes that are compressed of one command, by all rules; no value that has arrived whole is larger."""
 _FAST = 3
 _COSTS = ((_FAST, 1), (6, 4))
 _COST_OF_OTHERS = 16
@@ -110,8 +110,9 @@ class Compress(Rule):
         mine = list(self._mine(command))
         if command.streamed is not None:
             return self._streamed(command, mine)
-        terms, argv, left = self._terms, list(command.argv), _MOST
+        terms, argv = self._terms, list(command.argv)
         version = FIELD if command.spec.name in FIELD_WRITES else STRING
+        left = _MOST - _compressed_by_others(argv, version, mine) if mine else 0
         for _, index in mine:
             value = argv[index]
             wraps = value.startswith(MAGIC)
@@ -168,6 +169,14 @@ def _values(command: Command) -> Iterator[_Value]:
         yield from (_Value(key, field + 1) for field in fields_of(command))
     else:
         yield from (_Value(value.key, value.index) for value in values_of(command))
+
+
+def _compressed_by_others(argv: Sequence[bytes], version: int, mine: Sequence[_Value]) -> int:
+    # The plain bytes of what other rules have compressed of the same command.
+    own = {index for _, index in mine}
+    others = (word for index, word in enumerate(argv) if word.startswith(MAGIC) and index not in own)
+    heads = (read_head(word[:HEAD], len(word), version) for word in others)
+    return sum(head.plain or 0 for head in heads if head is not None)
 
 
 def is_number(value: bytes) -> bool:

@@ -74,6 +74,18 @@ def test_one_command_keeps_others_waiting_for_a_megabyte_at_most() -> None:
     assert isinstance(decided("MSET doc:1", *several, MAGIC + large).verdict, Refuse)
 
 
+def test_rules_share_the_megabyte_of_a_command() -> None:
+    large = TEXT * 1000
+    rule = "rules: {RULES}".replace(
+        "RULES", ", ".join(f"r{n}: {{compress: {{keys: 'r{n}:*', above: 64B}}, mode: enforce}}" for n in range(5))
+    )
+    more = [word for n in range(1, 5) for word in (b"r%d:1" % n, large)]
+    verdict = decided("MSET r0:1", large, *more, b"r4:2", TEXT, rule=rule).verdict
+    assert isinstance(verdict, Rewrite)
+    assert [word.startswith(MAGIC) for word in verdict.argv[2::2]] == [True, True, False, False, False, True]
+    assert plain(verdict.argv) == command("MSET r0:1", large, *more, b"r4:2", TEXT).argv
+
+
 def test_a_high_level_is_for_the_first_values_of_a_command() -> None:
     value = json_of(Random(1), 60_000)
     rule = "rules: {docs: {compress: {keys: 'doc:*', level: 9}, mode: enforce}}"
