@@ -21,7 +21,7 @@ from proxy.rules.compress.terms import USUAL_LEVELS, Terms
 from proxy.server.stored.judging import StoredJudge
 from proxy.server.stored.scanner import Options, Scanner, WallClock
 from proxy.server.stored.value_sample import ValueSample
-from proxy.server.whole_file import replace_file
+from proxy.server.whole_file import write_new_file
 
 _WORTH = 0.05
 """A dictionary that saves less than this share more is not worth the care that it needs."""
@@ -54,7 +54,7 @@ def run(parsed: argparse.Namespace) -> int:
     if name not in rules or (len(rules) > 1 and not parsed.rule):
         names = ", ".join(rules) or "none in this policy"
         return _complain(f"--rule NAME: expected a rule that compresses, one of {names}", INVALID)
-    if parsed.out.exists():
+    if parsed.out.exists() or parsed.out.is_symlink():
         return _complain(f"--out {parsed.out}: the file is there already, and values may need it", INVALID)
     if not is_writable(parsed.out.absolute().parent):
         return INVALID
@@ -67,7 +67,7 @@ def run(parsed: argparse.Namespace) -> int:
         return status
     try:
         trial = try_dictionary(sample.values, terms.level if terms.codec is Codec.ZSTD else USUAL_LEVELS[Codec.ZSTD])
-        replace_file(parsed.out, [trial.dictionary.content])
+        write_new_file(parsed.out, trial.dictionary.content)
     except DictionaryError as error:
         return _complain(f"no dictionary could be made of values of {_keys(terms)}: {error}{_besides(sample)}", FAILED)
     except OSError as error:

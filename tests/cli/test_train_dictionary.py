@@ -6,12 +6,14 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from proxy.cli import main
 from proxy.compression.dictionaries import checked
 from proxy.compression.frames import FIELD, STRING, Codec, pack
+from proxy.compression.training import Trial, try_dictionary
 from proxy.policy.load import load_policy
 from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import json_of
@@ -97,6 +99,29 @@ def test_the_walk_ends_when_there_are_enough(
     found = re.search(r"trained on (\d+) values", capsys.readouterr().out)
     assert found is not None
     assert 96 <= int(found[1]) < 300
+
+
+def test_a_file_that_has_come_meanwhile_stays(
+    new_engine: NewEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, out = new_engine("valkey-9.1"), tmp_path / "second.zdict"
+    fill(engine, 400)
+
+    def try_late(*given: Any) -> Trial:
+        out.write_bytes(json_dictionary(2).content)
+        return try_dictionary(*given)
+
+    monkeypatch.setattr("proxy.cli.train_dictionary.try_dictionary", try_late)
+    words = ["train-dictionary", "--upstream", engine.url, "--share", "100%", "--policy", str(policy_in(tmp_path))]
+    assert main([*words, "--out", str(out)]) == 1
+    assert capsys.readouterr().err.endswith(f"cannot write {out}: File exists\n")
+    assert out.read_bytes() == json_dictionary(2).content
+    assert {each.name for each in tmp_path.iterdir()} == {"first.zdict", "policy.yaml", "second.zdict"}
+    monkeypatch.undo()
+    lost = tmp_path / "third.zdict"
+    lost.symlink_to("nowhere")
+    assert main([*words, "--out", str(lost)]) == 2
+    assert "the file is there already" in capsys.readouterr().err
 
 
 def test_what_cannot_be_done(new_engine: NewEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
