@@ -7,7 +7,7 @@ adds no plan operation are judged. A property test checks that both agree.
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
@@ -92,6 +92,13 @@ BY_APP = frozenset({"apps"})
 """What a guardrail takes whose commands have no keys that it could be about."""
 
 
+class DictionaryUse(NamedTuple):
+    """Values of keys that match the pattern `keys` are read with the dictionary of this `name`."""
+
+    keys: str
+    name: str
+
+
 class RuleSettings(Protocol):
     """The settings of one rule: a frozen value, defaults included."""
 
@@ -108,8 +115,8 @@ class RuleSettings(Protocol):
         return ()
 
     @property
-    def dictionaries(self) -> frozenset[str]:
-        """The names of the dictionaries with which it reads what is stored."""
+    def dictionaries(self) -> frozenset[DictionaryUse]:
+        """The dictionaries with which it reads what is stored."""
         return frozenset()
 
     @property

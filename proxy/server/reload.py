@@ -7,7 +7,7 @@ that metrics show. A reload ends when every worker has confirmed: the new polici
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from proxy.net.config.background_thread import BackgroundThread
@@ -16,6 +16,8 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.errors import PolicyError, Problem, Where
 from proxy.policy_yaml.shipped import packaged
+from proxy.rules.rule import DictionaryUse
+from proxy.schema.globs import lies_within
 from proxy.server.notices import Level, notice
 from proxy.server.policy_tests import failing
 from proxy.server.replica_options import reading_from, zone_warnings
@@ -61,6 +63,11 @@ def _read(source: PolicySource) -> Policy:
 def _warn(lines: Sequence[str]) -> None:
     for line in lines:
         notice(line, Level.WARNING)
+
+
+def _is_kept(use: DictionaryUse, known: Iterable[DictionaryUse]) -> bool:
+    # Whether values of all its keys can be read with it still.
+    return any(each.name == use.name and lies_within(use.keys, each.keys) for each in known)
 
 
 class Reloader:
@@ -160,9 +167,9 @@ class Reloader:
 
     def _warn_of_lost_dictionaries(self, policies: Sequence[Policy]) -> None:
         for before, after in zip(self._read, policies, strict=True):
-            known = frozenset[str]().union(*(rule.settings.dictionaries for rule in after.rules))
+            known = frozenset[DictionaryUse]().union(*(rule.settings.dictionaries for rule in after.rules))
             for rule in before.rules:
-                for name in sorted(rule.settings.dictionaries - known):
+                for name in sorted({use.name for use in rule.settings.dictionaries if not _is_kept(use, known)}):
                     lost = f"rule {rule.name} has the dictionary {name} no more"
                     notice(f"{lost}: values that are compressed with it cannot be read", Level.WARNING)
 

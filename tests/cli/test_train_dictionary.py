@@ -81,8 +81,8 @@ def test_a_dictionary_of_what_is_stored(
     assert engine.do("DBSIZE") == before
     named = POLICY.replace("also_read: first.zdict", "dictionary: second.zdict, also_read: first.zdict")
     assert load_policy(policy_in(tmp_path, named)).rules[0].settings.dictionaries == {
-        dictionary.name.hex(),
-        json_dictionary().name.hex(),
+        ("doc:*", dictionary.name.hex()),
+        ("doc:*", json_dictionary().name.hex()),
     }
     assert main([*common, "--policy", str(policy_in(tmp_path))]) == 2
     assert "the file is there already" in capsys.readouterr().err

@@ -167,3 +167,42 @@ def test_without_compressing_what_has_a_dictionary_is_read(serving: Serving) -> 
     assert serving.write() == {b""}
     serving.reload("dictionary: first.zdict")
     assert serving.write() == {FIRST.name}
+
+
+RULES = "keyrail: 1\ndefaults: {mode: enforce}\nrules:\n"
+BEFORE = {"docs": ("doc:*", "first")}
+AFTER: list[tuple[dict[str, tuple[str, str]], bool]] = [
+    ({"docs": ("doc:*", "second"), "others": ("other:*", "first")}, True),
+    ({"docs": ("doc:*", "second"), "others": ("other:*", "second")}, True),
+    ({"docs": ("doc:1*", "first"), "others": ("doc:2*", "first")}, True),
+    ({"others": ("other:*", "first")}, True),
+    ({"renamed": ("d*", "first")}, False),
+    ({"docs": ("doc:*", "first"), "others": ("other:*", "second")}, False),
+]
+
+
+def test_a_dictionary_that_only_other_keys_have_still_is_gone(fleet: Fleet, tmp_path: Path) -> None:
+    engine, policy = fleet.engine("valkey-9.1", "server"), tmp_path / "policy.yaml"
+    (tmp_path / "first.zdict").write_bytes(FIRST.content)
+    (tmp_path / "second.zdict").write_bytes(SECOND.content)
+
+    def write(rules: dict[str, tuple[str, str]]) -> None:
+        each = "  {}: {{compress: {{keys: '{}', dictionary: {}.zdict}}}}\n"
+        policy.write_text(RULES + "".join(each.format(name, *its) for name, its in rules.items()))
+
+    write(BEFORE)
+    with serve("--upstream", engine.url, "--policy", str(policy), "--watch", "off") as running:
+        running.ready()
+        for generation, (after, warns) in enumerate(AFTER, 1):
+            write(after)
+            assert running.http("/policy/reload", {})[0] == 200
+            running.await_line(f"policies reloaded: generation {2 * generation}$")
+            lines = list(running.stamped)
+            begin = max(n for n, line in enumerate(lines) if f"generation {2 * generation - 1}" in line or n == 0)
+            gone = [
+                line for line in lines[begin:] if f"rule docs has the dictionary {FIRST.name.hex()} no more" in line
+            ]
+            assert bool(gone) == warns, after
+            write(BEFORE)
+            assert running.http("/policy/reload", {})[0] == 200
+            running.await_line(f"policies reloaded: generation {2 * generation + 1}$")

@@ -28,7 +28,7 @@ from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.plan_checks import ValueCheck
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording
+from proxy.rules.rule import BY_APP, Binding, DictionaryUse, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.shared_state import CompressedValues
 from proxy.rules.verdict import PASS, Pass, Refuse, Rewrite, Verdict
 
@@ -65,9 +65,10 @@ class CompressSettings(RuleSettings):
         return self.terms.files
 
     @property
-    def dictionaries(self) -> frozenset[str]:
+    def dictionaries(self) -> frozenset[DictionaryUse]:
         """Those that it reads with."""
-        return frozenset(name.hex() for name in self.terms.dictionaries)
+        terms = self.terms
+        return frozenset(DictionaryUse(keys, name.hex()) for keys in terms.keys for name in terms.dictionaries)
 
     def for_everybody(self, *, enforced: bool) -> PlainValuesSettings:
         return PlainValuesSettings(self.terms, enforced)
