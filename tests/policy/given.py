@@ -1,10 +1,11 @@
 """Policies in tests: the text of a file, with the first line that every file needs."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent
+from types import MappingProxyType
 
 from proxy.commands.table import STANDARD, Table
 from proxy.policy.apps import App
@@ -21,9 +22,11 @@ from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.rule import Rule, Wording
 
 
-def policy(text: str) -> Policy:
-    """The policy that a file with these lines holds; raises PolicyError as loading does."""
+def policy(text: str, files: Mapping[str, bytes] = MappingProxyType({})) -> Policy:
+    """The policy that a file with these lines holds, beside these files; raises PolicyError as loading does."""
     with TemporaryDirectory() as folder:
+        for name, content in files.items():
+            Path(folder, name).write_bytes(content)
         file = Path(folder, "policy.yaml")
         file.write_text("keyrail: 1\n" + dedent(text), encoding="utf-8")
         return load_policy(file)
