@@ -8,7 +8,6 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
 
 from collections.abc import Callable, Hashable
-from functools import partial
 from typing import NamedTuple
 
 from proxy.commands.command import Command
@@ -81,6 +80,7 @@ class Session(AwaitingClient):
         "search",
         "slot",
         "tenant",
+        "tenant_changed",
         "trace",
         "tracks_no_loop",
         "unreachable",
@@ -111,6 +111,7 @@ class Session(AwaitingClient):
         self.names = self.untold = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
+        self.tenant_changed = False
         self._become(self._whose_tenant())
         self.count_by_identity()
         self.slot = NO_SLOT
@@ -222,10 +223,8 @@ class Session(AwaitingClient):
             return
         if self.state.blocked:
             self.close("tenant_changed")
-        elif self.intake.running and self.sender.pending_replies == 0:
-            # The command by which it has changed, such as RESET, is still to be answered.
-            self.ports.route.after(0.0, partial(self.close_when_drained, "tenant_changed"))
-            self.intake.finish()
+        elif self.intake.running:
+            self.tenant_changed = True
         else:
             self.close_when_drained("tenant_changed")
 

@@ -318,32 +318,53 @@ def test_a_new_prefix_closes_those_who_know_names() -> None:
     assert fresh.cause is None
 
 
-@pytest.mark.parametrize(
-    ("words", "reply"),
-    [
-        (("AUTH", "globex", "p"), OK),
-        (("RESET",), b"+RESET\r\n"),
-        (("HELLO", "3", "AUTH", "globex", "p"), b""),
-        (("HELLO", "2", "AUTH", "globex", "p"), b""),
-    ],
-)
-def test_who_is_closed_by_a_login_that_a_file_accepts_gets_no_connection(words: tuple[str, ...], reply: bytes) -> None:
+def logged_in_by_a_file() -> tuple[TenantRoute, Client]:
+    """A client that a file of users has let in as acme, and that has named a key."""
     route = TenantRoute(POLICY)
     route.logins.local = True
     for name in (b"acme", b"globex"):
         route.logins.replies[Credentials(name, b"p")] = LoginReply(OK, None, name.decode())
     client, upstream = Client(route, PoolKey(UNAUTHENTICATED, 0, 2)), route.upstream(PoolKey(None, 0, 2))
-    wire = SimpleNamespace(write=client.sender.write, close=lambda: None)
+    nothing = dict.fromkeys(("close", "pause_reading", "resume_reading"), lambda: None)
+    wire = SimpleNamespace(write=client.sender.write, is_closing=lambda: False, **nothing)
     client.connected(cast("ClientTransport", wire), "10.1.0.7:5", "")
     client.send(call("AUTH", "acme", "p") + call("GET", "a"))
+    assert upstream.taken() == call("GET", "acme:a")
     upstream.answer(b"$-1\r\n")
     client.heard()
+    return route, client
+
+
+@pytest.mark.parametrize(("words", "reply"), [(("AUTH", "globex", "p"), OK), (("RESET",), b"+RESET\r\n")])
+def test_who_is_closed_by_a_login_that_a_file_accepts_gets_no_connection(words: tuple[str, ...], reply: bytes) -> None:
+    route, client = logged_in_by_a_file()
     client.send(call(*words) + call("GET", "a"))
-    for act in list(route.timers):
-        act()
     assert (client.cause, client.gone) == ("tenant_changed", True)
-    assert client.heard() == reply, "Redis would have to give that to HELLO"
-    assert (upstream.taken(), route.lent) == (call("GET", "acme:a"), [])
+    assert client.heard() == reply
+    assert [each.taken() for each in route.all_upstreams()] == [b""]
+
+
+@pytest.mark.parametrize("name", [(), ("SETNAME", "me")])
+@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_redis_answers_the_hello_by_which_who_sends_it_is_closed(
+    protocol: int, pooled: bool, name: tuple[str, ...]
+) -> None:
+    route, client = logged_in_by_a_file()
+    if pooled:
+        route.upstream(PoolKey(None, 0, protocol))
+    else:
+        route.pools.clear()
+    route.starving = True
+    client.send(call("HELLO", protocol, "AUTH", "globex", "p", *name) + call("GET", "a"))
+    assert not client.gone, "it waits for a connection"
+    assert not any(each.taken() for each in route.all_upstreams())
+    route.feed()
+    [upstream] = [each for each in route.all_upstreams() if each.head is not None]
+    assert upstream.taken() == call("HELLO", protocol, *(() if pooled else name)), "nothing that is sent behind it runs"
+    upstream.answer(greeting := b"%1\r\n$5\r\nproto\r\n:3\r\n")
+    assert (client.heard(), client.cause, client.gone) == (greeting, "tenant_changed", True)
+    assert route.lent == [], "its connection is given back"
 
 
 def test_a_watch_from_before_the_login_is_no_tenants() -> None:

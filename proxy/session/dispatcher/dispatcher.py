@@ -135,7 +135,12 @@ class Dispatcher:
             session.ports.reports.inspect(hits, command, session)
 
     def _go_on(self, item: Item) -> int:
-        return TAKEN if routing.go_on(self.session, item) else WAIT
+        session = self.session
+        if not routing.go_on(session, item):
+            return WAIT
+        if session.tenant_changed:
+            session.close_when_drained("tenant_changed")
+        return TAKEN
 
     def _resume(self, held: Item) -> int:
         session = self.session

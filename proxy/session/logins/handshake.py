@@ -17,7 +17,6 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.error_texts import GREETING_UNCHANGED, WRONG_PASSWORD
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.intake.intake import FINISHED
 from proxy.hotpath.upstream.in_flight import EDIT, NOTE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import reply_mode
@@ -209,8 +208,6 @@ def _decide(session: Session, item: Item, given: Credentials) -> None:
     if said is None or not reply.accepted:
         sending.answer(session, reply.frame)
         return
-    if session.intake.phase == FINISHED:
-        return  # as another tenant's client it is closed, and needs no connection any more
     argv = said.without_login()
     item.command, item.raw = Command(session.effective_policy.table, argv), encode_command(argv)
     _greet(session, item, said._replace(login=None))
