@@ -18,8 +18,14 @@ _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _SHOWN_SECTIONS = frozenset({"server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"})
 """Sections of INFO about the server as a whole. Others count keys and commands, which are of all tenants together."""
 
-_COUNTS_KEYS = re.compile(rb"[a-z_]*key[a-z_]*:|rdb_changes_since_last_save:|tracking_total_(items|prefixes):")
-"""Fields of these sections that count keys of all tenants: how many were loaded, found, missed, expired or evicted."""
+_COUNTS_NAMES = re.compile(
+    rb"""((?!valkey_)[a-z_]*key[a-z_]* | rdb_changes_since_last_save | tracking_total_(items|prefixes) | expired_fields
+    | lazyfree(d|_pending)_objects | io_threaded_(freed_objects|total_prefetch_entries)
+    | pubsub(shard)?_(channels|patterns)):""",
+    re.VERBOSE,
+)
+"""Fields of these sections that count keys or channels of all tenants: how many were loaded, found, missed, expired,
+evicted or freed, or have subscribers."""
 
 
 class ErrorEdit:
@@ -165,12 +171,12 @@ def _without_sections(frame: bytes) -> bytes:
         raise ValueError
     form = text[:4] if head.startswith(b"=") else b""
     sections = text[len(form) :].removesuffix(b"\r\n").split(b"\r\n\r\n")
-    shown = b"\r\n".join(_without_keys(each) + b"\r\n" for each in sections if _is_shown(each))
+    shown = b"\r\n".join(_without_counts(each) + b"\r\n" for each in sections if _is_shown(each))
     return b"%b%d\r\n%b%b\r\n" % (head[:1], len(form) + len(shown), form, shown)
 
 
-def _without_keys(section: bytes) -> bytes:
-    return b"\r\n".join(line for line in section.split(b"\r\n") if not _COUNTS_KEYS.match(line))
+def _without_counts(section: bytes) -> bytes:
+    return b"\r\n".join(line for line in section.split(b"\r\n") if not _COUNTS_NAMES.match(line))
 
 
 def _is_shown(section: bytes) -> bool:
