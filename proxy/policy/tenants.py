@@ -14,6 +14,7 @@ from typing import NamedTuple
 from proxy.commands.tenant_commands import EMPTYING, ScriptTerms
 from proxy.policy_yaml.errors import Where
 from proxy.rules.key_walk import WalkBudget
+from proxy.rules.one_key import OneKey
 from proxy.schema.expressions import ANY_BYTE, Chain, Expression, OneOf, Repeated, byte_set, text
 from proxy.tenants.messages import OF_THE_SERVER
 
@@ -162,6 +163,18 @@ class StoredNames:
             return None
         app = names["app"].decode("ascii") if "app" in names else next(iter(self._tenants.apps), "")
         return OwnName(stored[at:], app if "app" in names or len(self._apps) == 1 else "")
+
+    def one_key(self, stored: bytes) -> OneKey:
+        """The key for a rule, which tells it by the names that clients know."""
+        own = self.own(stored)
+        return OneKey(stored, None if own is None else own.name)
+
+    def can_name(self, app: str, stored: bytes) -> bool:
+        """Whether clients of this app may know the key by some name."""
+        if app not in self._tenants.apps:
+            return True
+        own = self.own(stored)
+        return own is not None and own.app in ("", app)
 
     def _may_be(self, kind: str, name: bytes) -> bool:
         if kind == "app":

@@ -17,6 +17,7 @@ request_edits.py     the edits of a request that the plan makes for rules
 listing.py           commands as policies list them
 listing_yaml.py      reads them
 key_globs.py         key patterns with ``*``
+one_key.py           one key of Redis, whatever clients call it
 key_walk.py          a walk over keys with SCAN, within a budget
 key_walk_yaml.py     reads the budget
 key_claims.py        keys that the most specific of several rules takes

@@ -21,6 +21,7 @@ from proxy.rules.limits.yaml import read_limits
 from proxy.rules.local_cache.remedy import key_cache
 from proxy.rules.local_cache.yaml import read_local_cache
 from proxy.rules.names.yaml import read_names
+from proxy.rules.one_key import OneKey
 from proxy.rules.one_slot.yaml import read_one_slot
 from proxy.rules.quota.yaml import read_quota
 from proxy.rules.ranges.yaml import read_ranges
@@ -75,11 +76,11 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
 READS_FROM_REPLICAS: RuleSettings = ReplicaReadsSettings(("*",))
 """The settings of a rule that lets replicas answer all reads."""
 
-KEY_CAP: Callable[[bytes, Rate, bool], RuleSettings] = key_cap
+KEY_CAP: Callable[[OneKey, Rate, bool], RuleSettings] = key_cap
 """The settings of a remedy: the key, the rate, and whether the rate is for each app."""
 
 TRAFFIC_REMEDY: Callable[[tuple[str, str, str] | None, str, Rate | None, bool], RuleSettings] = traffic_remedy
 """The settings of a remedy about a client (user, name, host), an app or a command: the rate, or whether it closes."""
 
-KEY_CACHE: Callable[[bytes], RuleSettings] = key_cache
+KEY_CACHE: Callable[[OneKey], RuleSettings] = key_cache
 """The settings of a remedy that answers reads of this key from memory."""

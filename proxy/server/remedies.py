@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from proxy.policy.model import Mode, Policy, PolicyRule, Stage
 from proxy.policy.sections.rules import REMEDY
+from proxy.policy.tenants import StoredNames
 from proxy.policy_yaml.errors import Where
 from proxy.rules.guardrails import KEY_CACHE, KEY_CAP, TRAFFIC_REMEDY
 from proxy.rules.rates import Rate
@@ -54,8 +55,8 @@ ANY = Target()
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A limit on one key, or without a `rate` a local cache for it; an empty `app` stands for all clients. Times are in
-    seconds since the epoch.
+    """A limit on one key, by its name in Redis, or without a `rate` a local cache for it; an empty `app` stands for all
+    clients. Times are in seconds since the epoch.
 
     Without a `key` it is about commands: all, or one `command`, of all clients, of an `app` or of one `client`. Without
     a `rate` they are refused; if it `closes`, the client is closed, too."""
@@ -101,16 +102,16 @@ class Remedy:
         """The name of its rule."""
         return f"{REMEDY}{self.number}"
 
-    def rule(self) -> PolicyRule:
-        """The remedy as a rule."""
+    def rule(self, names: StoredNames) -> PolicyRule:
+        """The remedy as a rule of a policy with these tenants' `names`."""
         where = Where(f"keyrail {self.name.replace('-', ' ')}")
         if not self.key:
             done = f"has {_DONE[self.action]} {self.about}"
             settings = TRAFFIC_REMEDY(self.target.client, self.target.command, self.rate, self.target.closes)
         elif self.rate is None:
-            done, settings = "has reads of this key answered from memory", KEY_CACHE(self.key)
+            done, settings = "has reads of this key answered from memory", KEY_CACHE(names.one_key(self.key))
         else:
-            done, settings = "has capped this key", KEY_CAP(self.key, self.rate, bool(self.app))
+            done, settings = "has capped this key", KEY_CAP(names.one_key(self.key), self.rate, bool(self.app))
         words = f"an operator {done} until {moment(self.until)} ({self.because})"
         return PolicyRule(self.name, settings, Stage(Mode.ENFORCE, where), Wording(because=words), where, app=self.app)
 
@@ -131,11 +132,13 @@ class StandingRemedies:
         return self._state.kept
 
     def join(self, policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
-        """Return the routes' policies with the remedies among their rules."""
-        return tuple(
-            replace(policy, rules=(*policy.rules, *(each.rule() for each in self.all if each.route == route)))
-            for route, policy in zip(self.routes, policies, strict=True)
-        )
+        """Return the routes' policies with the remedies among their rules, whose keys are named as their clients name
+        them."""
+        return tuple(self._joined(route, policy) for route, policy in zip(self.routes, policies, strict=True))
+
+    def _joined(self, route: str, policy: Policy) -> Policy:
+        names = StoredNames(policy.tenants)
+        return replace(policy, rules=(*policy.rules, *(each.rule(names) for each in self.all if each.route == route)))
 
     async def write(self) -> None:
         """Write them to the file. Raises OSError."""

@@ -12,6 +12,7 @@ import pytest
 from proxy.policy.model import TRANSPARENT, Mode, Policy
 from proxy.rules.limits.rule import LimitsSettings, Per
 from proxy.rules.local_cache.remedy import key_cache
+from proxy.rules.one_key import OneKey
 from proxy.rules.rates import Rate
 from proxy.server.reload import Reloader
 from proxy.server.remedies import MOST_STANDING, Remedies, RemedyError, StandingRemedies
@@ -66,8 +67,8 @@ def test_they_are_rules_of_their_route_and_are_kept(tmp_path: Path, capsys: pyte
         at_start = reloader.join(POLICIES)
         (rule,) = at_start[1].rules
         assert (rule.name, rule.app, rule.mode is not None and rule.mode.mode) == ("remedy-1", "checkout", Mode.ENFORCE)
-        assert rule.settings == LimitsSettings(Per.APP, RATE, key=KEY)
-        assert at_start[0].rules[0].settings == LimitsSettings(Per.ALL, RATE, key=KEY)
+        assert rule.settings == LimitsSettings(Per.APP, RATE, key=OneKey(KEY))
+        assert at_start[0].rules[0].settings == LimitsSettings(Per.ALL, RATE, key=OneKey(KEY))
         assert await again.undo(1)
         assert not await again.undo(1)
         assert (await again.add("one", KEY, "", RATE, 60.0, "x")).number == 3
@@ -88,7 +89,7 @@ def test_a_local_cache_is_kept_too(tmp_path: Path, capsys: pytest.CaptureFixture
         again, reloader = remedies(tmp_path / "state")
         assert again.standing == first.standing
         (rule,) = reloader.join(POLICIES)[0].rules
-        assert rule.settings == key_cache(KEY)
+        assert rule.settings == key_cache(OneKey(KEY))
         again.close()
 
     asyncio.run(live())

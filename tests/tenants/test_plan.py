@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,10 @@ from proxy.hotpath.plan.plan import EDIT, JUDGE, REFUSE, Plan
 from proxy.hotpath.plan.plan import PREFIX as WITH_PREFIX
 from proxy.hotpath.upstream.splice import Splice
 from proxy.policy.compile import CompiledPolicy
+from proxy.policy.tenants import StoredNames
+from proxy.rules.rates import Rate
 from proxy.rules.verdict import Rewrite
+from proxy.server.remedies import Remedy
 from proxy.tenants.requests import prefixed
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request, RequestLimits
@@ -120,3 +125,13 @@ def test_only_offered_commands_without_other_names_go_at_once() -> None:
         if goes_at_once(name):
             assert isinstance(offer, Offer)
             assert offer == Offer(RequestNames.KEYS, in_scripts=True), name
+
+
+def test_the_key_of_a_remedy_is_left_to_the_rules() -> None:
+    loaded = policy(TENANTS.replace("RULES", "{}"))
+    remedy = Remedy(1, "default", b"acme:hot", "acme", Rate(1, 1, 1), 0.0, 1.0, "INC-1")
+    its = replace(loaded, rules=(remedy.rule(StoredNames(loaded.tenants)),))
+    plan = compile_policy(its, STANDARD, app=loaded.apps[0]).plan
+    assert Tried(plan, [b"GET", b"hot"]).decision == JUDGE
+    assert Tried(plan, [b"MGET", b"a", b"hot"]).decision == JUDGE
+    assert Tried(plan, [b"GET", b"cold"]).decision == WITH_PREFIX

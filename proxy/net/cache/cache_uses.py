@@ -106,7 +106,7 @@ class CacheUses:
             alone = _read_of(command, name, own, policy.table)
             for step, rule, use in policy.rules:
                 settings = rule.settings
-                if (settings.when is When.HOT and name not in hot) or not rule.fits(own):
+                if (settings.when is When.HOT and name not in hot) or not rule.fits(own, name):
                     continue
                 mode = step.mode_for(alone, context)
                 if mode is Mode.OFF:

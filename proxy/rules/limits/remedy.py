@@ -18,6 +18,7 @@ from proxy.rules.limits.rule import LimitsSettings, Per
 from proxy.rules.limits.token_buckets import Quota, TokenBuckets
 from proxy.rules.listing import Listing
 from proxy.rules.lowering import Lowering
+from proxy.rules.one_key import OneKey
 from proxy.rules.rates import Rate
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
@@ -43,7 +44,7 @@ class ClientName(NamedTuple):
         return (user, name, context.address) == self
 
 
-def key_cap(key: bytes, rate: Rate, per_app: bool) -> LimitsSettings:
+def key_cap(key: OneKey, rate: Rate, per_app: bool) -> LimitsSettings:
     """At most this rate of commands with this key: for each app, or in all."""
     return LimitsSettings(Per.APP if per_app else Per.ALL, rate, key=key)
 

@@ -17,24 +17,21 @@ The error never begins with a word on which client libraries retry (LOADING, TRY
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.free_commands import is_free
-from proxy.rules.key_globs import KeyGlob, key_glob
+from proxy.rules.key_globs import KeyGlob
 from proxy.rules.limit_membership import Presence
 from proxy.rules.limits.token_buckets import Advance, Quota, Shortage, TokenBuckets
 from proxy.rules.lowering import Lowering
+from proxy.rules.one_key import OneKey
 from proxy.rules.rates import Rate
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import KEY_BY_KEY, Binding, InScripts, Needs, Prepayment, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 from proxy.wire.encode import encoded_size
-
-Key: TypeAlias = bytes
-"""The type `bytes`: settings have a field of that name."""
 
 _LONGEST_SUBJECT = 256
 """The most characters of a client name that tell subjects apart. They are kept in memory, and clients choose them."""
@@ -57,8 +54,8 @@ class Per(StrEnum):
 class LimitsSettings(RuleSettings):
     """The limits of each subject; None is no limit.
 
-    `keys` are patterns in which `*` stands for any characters; `key` is one key. With either, only commands with a
-    matching key count.
+    `keys` are patterns in which `*` stands for any characters; `key` is one key of Redis. With either, only commands
+    with a matching key count.
     """
 
     per: Per = Per.ALL
@@ -68,7 +65,7 @@ class LimitsSettings(RuleSettings):
     connections: int | None = None
     commands: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
-    key: Key | None = None
+    key: OneKey | None = None
 
     @property
     def by_key(self) -> bool:
@@ -133,7 +130,7 @@ class LimitRule(Rule):
         """Refuse a command over the limit; PASS any other and take its tokens."""
         if self.name in context.surplus and self._closes(command.spec):
             return self._too_many_clients()
-        if not self._costs(command.spec) or not self._names_counted_key(command) or self._rehearsal:
+        if not self._costs(command.spec) or not self._names_counted_key(command, context) or self._rehearsal:
             return PASS
         paid = context.prepaid.get(self.name, 0) if context.prepaid else 0
         size = encoded_size(command.argv) + command.unseen
@@ -143,20 +140,25 @@ class LimitRule(Rule):
 
     def prepay(self, command: Command, context: Context) -> Prepayment | None:
         """The context's ``prepaid`` hands the payment to ``judge``."""
-        counts = not self._keys or any(glob.fits(key.name) for glob in self._keys for key in command.known_keys)
+        counts = not self._keys or any(self._counts(key.name, context) for key in command.known_keys)
         if self._rehearsal or not counts or not self._costs(command.spec):
             return None
         advance = self._buckets.account(self._subject(context), context.now).advance()
         return None if advance is None else _Prepayment(self, advance)
 
-    def _names_counted_key(self, command: Command) -> bool:
-        keys = self._keys
-        if not keys or any(glob.fits(key.name) for glob in keys for key in command.named):
+    def _names_counted_key(self, command: Command, context: Context) -> bool:
+        if not self._keys or any(self._counts(key.name, context) for key in command.named):
             return True
         try:
-            return any(glob.fits(key.name) for glob in keys for key in command.keys)
+            return any(self._counts(key.name, context) for key in command.keys)
         except KeysUnknownError:
             return True  # the keys are unknown, so one may match
+
+    def _counts(self, name: bytes, context: Context) -> bool:
+        key = self._settings.key
+        if key is not None:
+            return key.is_meant(name, context.tenant)
+        return any(glob.fits(name) for glob in self._keys)
 
     def _subject(self, context: Context) -> str:
         match self._settings.per:
@@ -231,5 +233,5 @@ class _Prepayment:
 
 def _counted_keys(settings: LimitsSettings) -> tuple[KeyGlob, ...]:
     if settings.key is not None:
-        return (key_glob((settings.key,)),)
+        return settings.key.globs
     return tuple(map(KeyGlob.of, settings.keys))

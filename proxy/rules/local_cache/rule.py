@@ -13,6 +13,7 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
+from proxy.rules.one_key import OneKey
 from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 
@@ -36,12 +37,12 @@ class LocalCacheSettings(RuleSettings):
     max_age: int = 5
     max_value: int = 64 << 10
     memory: int = 64 << 20
-    key: bytes | None = None
+    key: OneKey | None = None
 
     @property
     def globs(self) -> tuple[KeyGlob, ...]:
-        """The patterns of its keys."""
-        return (KeyGlob((self.key,)),) if self.key is not None else tuple(map(KeyGlob.of, self.keys))
+        """The patterns of its keys; of one key, all names by which clients may know it."""
+        return self.key.globs if self.key is not None else tuple(map(KeyGlob.of, self.keys))
 
     @property
     def takes(self) -> frozenset[str]:
@@ -66,9 +67,13 @@ class LocalCacheRule(Rule):
         self.settings = settings
         self._globs = settings.globs
 
-    def fits(self, key: bytes) -> bool:
-        """Whether it is about this key."""
-        return any(glob.fits(key) for glob in self._globs)
+    def fits(self, own: bytes, name: bytes) -> bool:
+        """Whether it is about a key, by the name that a client knows and that in Redis."""
+        key = self.settings.key
+        return name == key.name if key is not None else self._is_named(own)
+
+    def _is_named(self, own: bytes) -> bool:
+        return any(glob.fits(own) for glob in self._globs)
 
     def touches(self, spec: Spec) -> bool:
         return spec.name in CACHED_READS
@@ -77,7 +82,7 @@ class LocalCacheRule(Rule):
         return PASS
 
     def remark(self, command: Command, acts: bool) -> str:
-        if len(command.known_keys) != 1 or not self.fits(command.known_keys[0].name):
+        if len(command.known_keys) != 1 or not self._is_named(command.known_keys[0].name):
             return ""
         hot = " while its key is hot" if self.settings.when is When.HOT else ""
         return f"{'may' if acts else 'would'} answer it from memory{hot}"

@@ -28,6 +28,8 @@ from typing import Any
 from aiohttp import web
 
 from proxy.commands.table import STANDARD
+from proxy.policy.model import Policy
+from proxy.policy.tenants import StoredNames
 from proxy.rules.listing import entry_of
 from proxy.rules.rates import Rate, parse_rate
 from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
@@ -141,12 +143,21 @@ def _read(state: AdminState, text: str) -> _RemedyRequest:
         raise ValueError("expected either a rate or local_cache")
     if rate is None and not caches:
         raise ValueError("rate: expected a number of commands per time, such as 1000/s, 600/m or 50/h")
-    app = asked.get("app", ALL if caches else "")
-    apps = [each.name for each in state.workers.policies[_index(state, route)].apps]
-    if app != ALL and app not in apps:
-        raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
-    app = "" if app == ALL else app
+    app = _app_of_key(state.workers.policies[_index(state, route)], key, asked.get("app", ALL if caches else ""))
     return _RemedyRequest(route, key, app, rate, read_time(asked), _because(asked), _flag(asked, "dry_run"))
+
+
+def _app_of_key(policy: Policy, key: bytes, app: Any) -> str:
+    """The app whose clients a remedy for a key is about, "" for all. Raises ValueError for an app that is not in the
+    policy, or is a tenant that has no name for the key."""
+    names = StoredNames(policy.tenants)
+    able = [each.name for each in policy.apps if names.can_name(each.name, key)]
+    if app == ALL or app in able:
+        return "" if app == ALL else str(app)
+    own = names.own(key)
+    whose = "no tenant" if own is None else f"the tenant {own.app}" if own.app else "another tenant"
+    why = f": the key is of {whose}" if isinstance(app, str) and app in policy.tenants.apps else ""
+    raise ValueError(f"app: expected one of {', '.join((ALL, *able))}, got {app!r}{why}")
 
 
 def _read_traffic(state: AdminState, asked: dict[str, Any]) -> _RemedyRequest:

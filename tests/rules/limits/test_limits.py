@@ -18,6 +18,7 @@ from proxy.rules.limits.rule import LimitRule, LimitsSettings, Per
 from proxy.rules.limits.token_buckets import TokenBuckets
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
+from proxy.rules.one_key import OneKey
 from proxy.rules.rates import Rate
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.shared_state import Lease
@@ -199,13 +200,27 @@ def test_the_plan_knows_which_keys_count(parts: tuple[bytes, ...]) -> None:
 
 
 def test_one_key_whatever_its_bytes() -> None:
-    rule = limits(replace(TWO_A_SECOND, key=b"a*\xff\n"))
+    rule = limits(replace(TWO_A_SECOND, key=OneKey(b"a*\xff\n")))
     assert rule.judge(command("GET", b"a*\xff\n"), caller()) == PASS
     assert rule.judge(command("GET", b"a*\xff\n"), caller()) == PASS
     assert isinstance(rule.judge(command("GET", b"a*\xff\n"), caller()), Refuse)
     assert rule.judge(command("GET", b"ab\xff\n"), caller()) == PASS
     assert lowered(rule, "GET") == (False, b"")
-    assert lowered(limits(replace(TWO_A_SECOND, key=b"k" * 5000)), "GET") == (True, b""), "so long a key is judged"
+    assert lowered(limits(replace(TWO_A_SECOND, key=OneKey(b"k" * 5000))), "GET") == (True, b""), (
+        "so long a key is judged"
+    )
+
+
+def test_one_key_of_a_tenant_is_told_by_the_prefix_of_who_names_it() -> None:
+    rule = limits(replace(TWO_A_SECOND, rate=Rate(1, 1, 1), key=OneKey(b"acme:a", b"a")))
+    acme, globex, none = (caller(known={"tenant": prefix}) for prefix in (b"acme:", b"globex:", b""))
+    others = [("a", globex), ("a", none), ("acme:a", acme), ("acme:a", globex), ("b", acme)]
+    assert [rule.judge(command(f"GET {name}"), who) for name, who in others] == [PASS] * 5
+    assert rule.judge(command("GET a"), acme) == PASS
+    assert isinstance(rule.judge(command("MGET b a"), acme), Refuse)
+    assert isinstance(rule.judge(command("GET acme:a"), none), Refuse), "it is the same key"
+    assert [rule.judge(command(f"GET {name}"), who) for name, who in others] == [PASS] * 5
+    assert lowered(rule, "GET") == (False, b"")
 
 
 def test_the_plan_and_the_rule_spend_the_same_tokens() -> None:
