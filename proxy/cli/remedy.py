@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
 from proxy.cli.line import LineParser
+from proxy.traffic.redaction import of_tenant
 from proxy.wire.numbers import read_digits
 
 _USAGE = 2
@@ -133,8 +134,8 @@ def _sentence(remedy: dict[str, Any]) -> str:
         verb = "is" if remedy["command"] else "are"
         done = {"cap": "capped", "refuse": "refused", "close": "refused, and the clients closed,"}[action]
         what = f"{remedy['command'] or 'all commands'}{whose} {verb} {done}{limit}"
-    elif remedy["local_cache"]:
-        what = f"reads of {remedy['key']} are answered from memory for {remedy['app']}"
     else:
-        what = f"{remedy['key']} is capped{limit} for {remedy['app']}"
+        key = remedy["key"] + of_tenant(remedy.get("tenant"))
+        done = f"{key} is capped{limit}" if not remedy["local_cache"] else f"reads of {key} are answered from memory"
+        what = f"{done} for {remedy['app']}"
     return f"remedy {remedy['id']}: {what} until {remedy['until']} ({remedy['because']})"

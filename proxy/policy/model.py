@@ -1,13 +1,13 @@
 """A loaded policy: the content of its files, checked, and not yet bound to a command table."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
 from proxy.policy.apps import App
 from proxy.policy.scope import EVERYTHING, Scope
-from proxy.policy.tenants import NO_TENANTS, Tenants
+from proxy.policy.tenants import NO_TENANTS, OwnName, StoredNames, Tenants
 from proxy.policy.zones import NO_ZONES, Zones
 from proxy.policy_yaml.errors import Where
 from proxy.rules.rule import RuleSettings, Wording
@@ -174,6 +174,11 @@ class Policy:
     tests: tuple[Expectation, ...] = ()
     files: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def own_names(self) -> Callable[[bytes], OwnName | None] | None:
+        """Tells a tenant's own name for a key of Redis; None if there are no tenants."""
+        return StoredNames(self.tenants).own if self.tenants else None
 
     @property
     def rule_names(self) -> tuple[str, ...]:

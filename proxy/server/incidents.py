@@ -12,6 +12,7 @@ survive a restart. Each line has the whole incident:
      "client": null, "cap": {"app": "checkout", "rate": "5000/s"},
      "event": {"what": "begun", "at": "2026-11-21T02:47:05.000Z"}, "remedies": []}
 
+``tenant`` is there for a key of a tenant, as ``/hotkeys`` has it.
 ``client`` is the client that an incident is about, or that of the largest value, as ``/clients`` has it; ``slot`` is of
 hot keys. ``figures`` are the last figures of a hot key, as ``/hotkeys?window=5`` showed them in the snapshot ``at``.
 ``peak`` is in uses (KEYS, connections) per second, in seconds of a second for a busy client, or in bytes for a large
@@ -34,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.policy_yaml.regular_file import read_regular
+from proxy.schema.entries import Schema
 from proxy.server.line_writer import LineWriter
 from proxy.server.notices import Level, LostLines, notice
 from proxy.server.remedies import Remedy
@@ -46,7 +48,8 @@ from proxy.traffic.incidents import Incident, IncidentEvent, IncidentFigures, Lo
 from proxy.traffic.json_views import client_of, named
 from proxy.traffic.labels import moment
 from proxy.traffic.misuse import KEYS
-from proxy.traffic.shapes import shape
+from proxy.traffic.redaction import Redaction
+from proxy.traffic.shapes import pattern_of as pattern_in
 
 KEPT_SECONDS = 7 * 86_400.0
 MOST_KEPT = 1000
@@ -125,16 +128,18 @@ class Incidents:
         for index, lookout in enumerate(self._lookouts):
             policy = self._workers.policies[index]
 
-            def pattern_of(key: bytes, owner_of: Any = policy.schema.owner_of) -> str:
-                owner = owner_of(key)
-                return shape(key) if owner is None else str(owner.name)
+            names = self._workers.redaction(index)
+
+            def pattern_of(key: bytes, schema: Schema = policy.schema, names: Redaction = names) -> str:
+                own = key if (tenant := names.own and names.own(key)) is None else tenant[0]
+                return pattern_in(schema, own, key.removesuffix(own))
 
             standing = [each for each in self._standing() if each.route == self._routes[index]]
             found = lookout.look(
                 self._workers.time_series[index],
                 now,
                 policy.alerts,
-                self._workers.redaction(index),
+                names,
                 pattern_of,
                 [each.in_force() for each in standing],
             )
@@ -257,6 +262,7 @@ def present(incident: Incident) -> dict[str, Any]:
         "route": incident.route,
         "kind": incident.kind.value,
         "subject": incident.subject,
+        **({} if incident.tenant is None else {"tenant": incident.tenant}),
         "about": incident.about,
         "began": moment(incident.began),
         "ended": None if incident.ended is None else moment(incident.ended),
@@ -340,6 +346,7 @@ def _incident(told: dict[str, Any]) -> Incident:
         began=began,
         ended=None if ended is None else datetime.fromisoformat(ended).timestamp(),
         figures=None if figures is None else _figures(figures),
+        tenant=_tenant(told.get("tenant")),
         slot=None if told.get("slot") is None else int(told["slot"]),
         client=client_of(told.get("client")),
         peak=float(peak["size"]) if peak else 0.0,
@@ -349,3 +356,7 @@ def _incident(told: dict[str, Any]) -> Incident:
         reported=datetime.fromisoformat(event["at"]).timestamp(),
         remedies=frozenset(map(int, told.get("remedies", ()))),
     )
+
+
+def _tenant(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if told is None else {"app": told["app"], "key": str(told["key"])}

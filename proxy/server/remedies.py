@@ -30,6 +30,7 @@ from proxy.traffic.client_ids import ClientName, id_of
 from proxy.traffic.figures import clock
 from proxy.traffic.key_text import named, shown
 from proxy.traffic.labels import moment
+from proxy.traffic.redaction import Redaction
 
 MOST_STANDING = 20
 _DONE = {"cap": "capped", "refuse": "refused", "close": "closed"}
@@ -189,7 +190,7 @@ class Remedies:
 
     def sentence(self, remedy: Remedy) -> str:
         """Return a remedy as a sentence."""
-        key = self._workers.redaction(self._standing.routes.index(remedy.route)).of(remedy.key) if remedy.key else ""
+        key = self._names(remedy).in_words(remedy.key) if remedy.key else ""
         limit = "" if remedy.rate is None else f" at {remedy.rate.tokens} commands in {remedy.rate.seconds} s"
         if not key:
             what = f"{remedy.about} {_DONE[remedy.action]}{limit}"
@@ -197,6 +198,9 @@ class Remedies:
             what = f"reads of {key} answered from memory" if remedy.rate is None else f"{key} capped{limit}"
             what += f" for app {remedy.app}" if remedy.app else " for all"
         return f"{remedy.name}: {what} until {moment(remedy.until)} ({remedy.because})"
+
+    def _names(self, remedy: Remedy) -> Redaction:
+        return self._workers.redaction(self._standing.routes.index(remedy.route))
 
     async def add(
         self,

@@ -180,7 +180,7 @@ class Workers:
 
     def redaction(self, route: int) -> Redaction:
         """Return how the route's keys are shown."""
-        return Redaction(self.policies[route].redact, self._settings.secret)
+        return Redaction(self.policies[route].redact, self._settings.secret, self.policies[route].own_names)
 
     async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
         """Put new policies in force in every worker, or in none; return the problem, or None.

@@ -143,7 +143,7 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
     window, all_keys, key = scene.window(), scene.hot_keys, hot.key
     used = all_keys.named(key)
     figures = window.keys.found.get(key)
-    subject = scene.redaction.of(key)
+    subject, both = scene.redaction.of(key), scene.redaction.in_words(key)
     more = f" and {hot.keys - 1} more of {hot.about}" if hot.keys > 1 else ""
     missing = figures is not None and _missed(figures) >= _MISSING
     share = f"{percent(used.share)} of {short(all_keys.rate)}/s ±{percent(all_keys.share_of(used.error))}"
@@ -168,7 +168,7 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
         words.append(Advised((advice.of_hot_key(app, cap), command), key, app=app))
     return Found(
         subject,
-        subject + more,
+        both + more,
         "MISSING" if missing else "HOT",
         used.rate,
         f"{short(used.rate)}/s = {share}",
@@ -184,7 +184,7 @@ def _hot_slot(scene: Scene, hot: Hotspot, past: Past) -> Found:
     slot, total, seconds = int(hot.about), sum(window.slots.values()), window.seconds
     used = window.slots[slot]
     busiest = [each for each in scene.hot_keys.keys if slot_of(each.key) == slot][:_SHOWN_KEYS]
-    named = [f"{scene.redaction.of(each.key)} {percent(each.share)}" for each in busiest]
+    named = [f"{scene.redaction.in_words(each.key)} {percent(each.share)}" for each in busiest]
     return Found(
         f"slot {slot}",
         f"slot {slot}",
@@ -210,7 +210,7 @@ def _big_value(scene: Scene, big: Hotspot, past: Past) -> Found:
     behind = (f"by {who(client)}, {more_of(client)}",) if client else ()
     details = ((", ".join(known),) if known else ()) + behind
     stored = f" ({in_bytes(big.stored)} at Redis, compressed)" if big.stored else ""
-    amount = f"{scene.redaction.of(big.key)}: {in_bytes(big.size)} in one command or reply{stored}"
+    amount = f"{scene.redaction.in_words(big.key)}: {in_bytes(big.size)} in one command or reply{stored}"
     words = (Advised((advice.of_large_value(scene.alerts.big_value, compressed=big.stored > 0),)),)
     return Found(big.about, big.about, "BIG", big.size, amount, _latency(window, past), details, words, None, client)
 

@@ -11,6 +11,7 @@ Each search rewrites its lines: they have the present rate, the peak, and then t
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from proxy.commands.slots import slot_of
 from proxy.traffic.advice import ADVICE, IN_FORCE, REMEDY, Advised, InForce
@@ -82,7 +83,7 @@ class IncidentFigures:
 class Incident:
     """One incident; `number` tells it from all others. Times are in seconds since the epoch.
 
-    `subject` and `lines` are redacted; the `key` itself is empty if it is no longer known.
+    `subject`, `tenant` and `lines` are redacted; the `key` itself is empty if it is no longer known.
     """
 
     number: int
@@ -100,6 +101,8 @@ class Incident:
     figures: IncidentFigures | None = None
     """For hot keys: the figures when it was found last."""
     key: bytes = b""
+    tenant: dict[str, Any] | None = None
+    """The tenant of the key, and its own name for it, as JSON has them."""
     slot: int | None = None
     """The key's, of hot keys."""
     client: Client = ()
@@ -207,6 +210,7 @@ class Lookout:
             scene, replace(hotspot, key=incident.key), incident.past, incident.name, incident.peak
         )
         incident.subject = incident.latest.subject
+        incident.tenant = scene.redaction.tenant_of(incident.key) if incident.key else None
         incident.client = incident.latest.client or incident.client
         if incident.peaked == now:
             incident.at_peak = incident.latest

@@ -2,10 +2,12 @@
 
 Rates are per second, over the known part of a window. Shares are parts of all uses of keys (for clients: of all
 commands). Unknown values are null.
+
+Where the policy has tenants, the ``tenant`` of a key stands beside it, with its own name: null for a key of none.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import isinf
 from typing import Any
@@ -149,6 +151,7 @@ def _measure(key: HotKey, figures: KeyFigures | None, by: str) -> int:
 def _counted(key: HotKey, redaction: Redaction) -> dict[str, Any]:
     return {
         "key": (told := redaction.of(key.key)),
+        **redaction.beside(key.key),
         "count": key.count,
         "error": key.error,
         "share": key.share,
@@ -253,6 +256,7 @@ def _pattern(name: str, schema: bool, figures: PatternFigures, seconds: float, r
         "largest": figures.largest,
         "largest_key": redaction.of(figures.largest_key),
         "largest_stored": figures.largest_stored or None,
+        **redaction.beside(figures.largest_key, "largest_tenant"),
         "p50_ms": _milliseconds(figures.times.quantile(0.5)),
         "p99_ms": _milliseconds(figures.times.quantile(0.99)),
         "runs": round(figures.read_in_runs / READS_OF_RUN / seconds, 3),
@@ -266,21 +270,27 @@ def slots(time_series: TimeSeries, window: int, count: int, now: float, redactio
     heat = [0] * CELLS
     for slot, weight in interval.slots.items():
         heat[slot * CELLS // SLOTS] += weight
-    keys: dict[int, list[str]] = {}
+    keys: dict[int, list[bytes]] = {}
     for key, _ in interval.keys.ranked():
-        keys.setdefault(slot_of(key), []).append(redaction.of(key))
+        keys.setdefault(slot_of(key), []).append(key)
     tagged = interval.tags.ranked()[:count]
     return {
         "window": window,
         "age": round(max(0.0, now - time_series.newest), 3),
         "heat": [round(weight / total, 6) for weight in heat],
         "slots": [
-            {**_part(weight, total, interval.seconds), "slot": slot, "keys": keys.get(slot, [])[:_KEYS_OF_SLOT]}
+            {**_part(weight, total, interval.seconds), "slot": slot, **_named(keys.get(slot, []), redaction)}
             for slot, weight in Counter(interval.slots).most_common(count)
         ],
         "tags": [{**_part(each.weight, total, interval.seconds), "tag": redaction.of(tag)} for tag, each in tagged],
         "crossslot": round(interval.crossslot / interval.seconds, 2),
     }
+
+
+def _named(keys: Sequence[bytes], redaction: Redaction) -> dict[str, Any]:
+    shown = keys[:_KEYS_OF_SLOT]
+    beside = {} if redaction.own is None else {"tenants": [redaction.tenant_of(key) for key in shown]}
+    return {"keys": [redaction.of(key) for key in shown], **beside}
 
 
 def unusual_tags(time_series: TimeSeries, window: int, now: float) -> list[dict[str, Any]]:
@@ -349,6 +359,7 @@ def _slow(command: SlowCommand, redaction: Redaction) -> dict[str, Any]:
         "time": moment(command.at),
         "command": command.command,
         "key": redaction.of(command.key) if command.key else None,
+        **redaction.beside(command.key),
         "at_redis_ms": _milliseconds(command.at_redis),
         "in_proxy_ms": _milliseconds(command.in_proxy),
         "bytes_in": command.bytes_in,

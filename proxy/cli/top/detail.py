@@ -7,6 +7,7 @@ from proxy.cli.top.columns import Line, Row, Tint
 from proxy.cli.top.state import ViewState
 from proxy.cli.top.text import UNKNOWN, clock, rate, share, size
 from proxy.cli.top.views import INCIDENTS, KEYS, reads_share
+from proxy.traffic.redaction import of_tenant
 
 _NAMES = {"client_name": "name"}
 _DEEPEST = 3
@@ -14,7 +15,7 @@ _DEEPEST = 3
 
 def describe(answers: Answers, state: ViewState, row: Row) -> list[Line]:
     """Return the details in lines."""
-    title: Line = [(state.view.called(row), Tint.STRONG)]
+    title: Line = [(state.view.called(row) + of_tenant(row.get("tenant")), Tint.STRONG)]
     if state.view is KEYS:
         hot: Line = [("  HOT", Tint.BAD)] if row["hot"] else []
         return [title + hot, *_story(answers.told["hotkeys"], row), *_incidents(answers, row), [], *_clients(row)]

@@ -4,7 +4,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.cli.top.columns import BAR, SHARE, Column, Row, SortOrder, Tint, rate_column, size_column, value_of
+from proxy.cli.top.columns import (
+    BAR,
+    HITS,
+    SHARE,
+    TENANTS_NAME,
+    Column,
+    Row,
+    SortOrder,
+    Tint,
+    behind,
+    keys_of_slot,
+    rate_column,
+    size_column,
+    value_of,
+)
 from proxy.cli.top.text import UNKNOWN, clock, milliseconds, rate, share, size, when
 
 Told = dict[str, Any]
@@ -47,23 +61,6 @@ def reads_share(row: Row) -> float | None:
     return row["reads"] / used if used else None
 
 
-def behind(row: Row) -> str:
-    """The client that uses a key most, and how many others there are."""
-    if not row["clients"]:
-        return UNKNOWN
-    first = row["clients"][0]
-    name = first["client_name"] or first["library"] or first["user"]
-    more = len(row["clients"]) - 1
-    return f"{first['share']:.0%} {first['app']}/{name}" + (f" +{more}" if more else "")
-
-
-def _hit_tint(row: Row) -> Tint:
-    ratio = row["hit_ratio"]
-    return Tint.BAD if ratio is not None and ratio < 0.5 else Tint.PLAIN
-
-
-_HITS = Column("HIT", lambda row: share(row["hit_ratio"]), 6, right=True, tint=_hit_tint)
-
 KEYS = View(
     "Keys",
     ("hotkeys",),
@@ -77,11 +74,12 @@ KEYS = View(
             whole_ends=True,
             tint=lambda row: Tint.BAD if row["hot"] else Tint.STRONG,
         ),
+        TENANTS_NAME,
         rate_column("rate", "RATE/s"),
         SHARE,
         BAR,
         Column("READS", lambda row: share(reads_share(row)), 6, right=True),
-        _HITS,
+        HITS,
         Column(
             "CACHED",
             lambda row: share(row["cached_share"]) if row["cached_share"] else UNKNOWN,
@@ -121,7 +119,7 @@ PATTERNS = View(
     (
         rate_column("rate", "RATE/s"),
         Column("READS", lambda row: share(reads_share(row)), 6, right=True),
-        _HITS,
+        HITS,
         size_column("bytes_in", "IN/s"),
         size_column("bytes_out", "OUT/s"),
         Column("TTL", lambda row: share(row["ttl_share"]), 6, right=True, least=110),
@@ -171,7 +169,7 @@ SLOTS = View(
         BAR,
         Column("SLOT OR TAG", lambda row: row["what"], 24, tint=lambda _: Tint.STRONG),
         Column("NODE", value_of("node"), 5),
-        Column("KEYS", lambda row: " ".join(row.get("keys", ()))),
+        Column("KEYS", keys_of_slot),
     ),
     (SortOrder("slots"), SortOrder(_TAGS)),
 )
@@ -231,6 +229,7 @@ SLOW = View(
         size_column("bytes_out", "OUT", 90),
         Column("COMMAND", lambda row: row["command"], 12, tint=lambda _: Tint.STRONG),
         Column("KEY", value_of("key")),
+        TENANTS_NAME,
         Column("CLIENT", who),
     ),
     (

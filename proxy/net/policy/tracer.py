@@ -104,7 +104,7 @@ class Tracer(TracePort):
         """Count a large reply, of a command with or without a trace, under a policy that counts keys."""
         policy = client.effective_policy.compiled
         if self._sampler.traces > 0 and policy.policy.count_keys:
-            owner = policy.policy.schema.owner_of(key)
+            owner = policy.policy.schema.owner_of(key.removeprefix(client.intake.prefix))
             pattern = shape(key) if owner is None else owner.name
             whose = (policy.app, *host_of(client_label(client)))
             self._interval.see_large(pattern, key, size, whose, stored=stored, schema=owner is not None)

@@ -1,7 +1,7 @@
 """Limits on one key, a local cache for it, or limits on a client, an app or a command, that apply at once and end by
 themselves.
 
-    GET    /remedies    {"remedies": [{"id", "route", "action", "key", "client", "command", "app", "rate",
+    GET    /remedies    {"remedies": [{"id", "route", "action", "key", "tenant", "client", "command", "app", "rate",
                                        "local_cache", "since", "until", "because", "refused", "answered"}],
                          "survive_restart"}
     POST   /remedies    {"key": "product:8841:stock", "app": "checkout", "rate": "5000/s", "for": "30m", "because": "…"}
@@ -233,13 +233,15 @@ def _index(state: AdminState, route: str) -> int:
 def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
     """One remedy as an object of the answers."""
     index = _index(state, remedy.route)
+    names = state.workers.redaction(index)
     verdicts = state.workers.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
     applied = sum(number for counts in verdicts.values() for number in counts.values())
     return {
         "id": remedy.number,
         "route": remedy.route,
         "action": remedy.action,
-        "key": state.workers.redaction(index).of(remedy.key) if remedy.key else None,
+        "key": names.of(remedy.key) if remedy.key else None,
+        **names.beside(remedy.key),
         "client": None if remedy.target.client is None else id_of(remedy.target.client),
         "command": remedy.target.command or None,
         "app": remedy.app or ALL,

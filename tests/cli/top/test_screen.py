@@ -55,6 +55,26 @@ def test_a_local_cache_has_a_line_and_its_keys_a_column() -> None:
     assert any(line.startswith("reads 99.7% (95.0% of them answered from memory), hit 100.0%") for line in detail)
 
 
+def test_keys_of_tenants_have_both_names() -> None:
+    acme, unknown = {"app": "acme", "key": "8841:stock"}, {"app": None, "key": "1"}
+    slot = {**TOLD["slots"]["slots"][0], "keys": ["a:1", "b"], "tenants": [unknown, None]}
+    told: dict[str, Any] = {
+        "hotkeys": {**TOLD["hotkeys"], "keys": [{**HOT, "tenant": acme}, {**COLD, "tenant": None}]},
+        "slots": {**TOLD["slots"], "slots": [slot]},
+        "slow": {"commands": [{**TOLD["slow"]["commands"][0], "key": "acme:x", "tenant": acme}]},
+    }
+    assert [line[:48].rstrip() for line in drawn(ViewState(), Paper(120, 24), **told)[4:7]] == [
+        "KEY                         TENANT'S NAME",
+        "product:8841:stock          8841:stock of acme",
+        "user:1:name                 -",
+    ]
+    detail = drawn(ViewState(chosen=str(HOT["key"]), detail=True), **told)
+    assert any(line.startswith("product:8841:stock (8841:stock of tenant acme)  HOT") for line in detail)
+    assert any("a:1 (1 of a tenant) b" in line for line in drawn(ViewState(view("Slots")), **told))
+    assert any("acme:x" in line and "8841:stock of acme" in line for line in drawn(ViewState(view("Slow")), **told))
+    assert not any("TENANT" in line for line in drawn(ViewState()))
+
+
 def test_keys_that_replicas_answer_have_a_column() -> None:
     told: dict[str, Any] = {"hotkeys": {**TOLD["hotkeys"], "keys": [{**HOT, "replica_share": 0.95}, COLD]}}
     lines = drawn(ViewState(), **told)

@@ -1,0 +1,121 @@
+"""Operators see a tenant's key under the name in Redis, and beside it the tenant and the name that it knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from proxy.cli import main
+from tests.conftest import Fleet
+from tests.engines import Engine
+from tests.keyrail_process import DIRECT
+from tests.resp import eventually
+from tests.server.running import Running, serve
+from tests.tenants.test_against_engines import POLICY, login, prepared
+from tests.tenants.test_own_hot_keys import told
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
+ALERTS = "alerts: {hot_key: {share: 10%, rate: 1/s}, big_value: 2KB}\n"
+CART = {"app": "acme", "key": "cart:1"}
+WORDS = "acme:cart:1 (cart:1 of tenant acme)"
+
+
+@pytest.fixture(scope="module")
+def engine(fleet: Fleet) -> Engine:
+    return prepared(fleet.engine("valkey-9.1", "server"))
+
+
+@pytest.fixture(scope="module")
+def running(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("names")
+    schema = "schema: {carts: {key: 'cart:{id:int}'}}\n"
+    (folder / "tenants.yaml").write_text(POLICY.replace("rules: {}", f"{ALERTS}{schema}rules: {{}}"))
+    files = ("--policy", str(folder / "tenants.yaml"), "--incidents", str(folder / "incidents"))
+    with serve("--upstream", engine.url, "--workers", "1", "--traces", "1000", *files) as running:
+        running.ready()
+        with running.wire() as acme, running.wire() as nobody:
+            login(acme, "acme")
+            acme.ask("SET", "cart:1", "x" * 4000)
+            for _ in range(40):
+                acme.ask("GET", "cart:1")
+                nobody.ask("GET", "outside")
+        eventually(lambda: len(running.json("/hotkeys")["keys"]) == 2)
+        yield running
+
+
+def by_key(rows: list[dict[str, Any]], name: str = "key") -> dict[str, dict[str, Any]]:
+    return {row[name]: row for row in rows}
+
+
+def test_wherever_the_admin_port_shows_a_key(running: Running) -> None:
+    keys = by_key(running.json("/hotkeys")["keys"])
+    assert (keys["acme:cart:1"]["tenant"], keys["outside"]["tenant"]) == (CART, None)
+    eventually(lambda: {"acme:cart:1", "outside"} <= by_key(running.json("/slow?count=1000")["commands"]).keys())
+    slow = by_key(running.json("/slow?count=1000")["commands"])
+    assert (slow["acme:cart:1"]["tenant"], slow["outside"]["tenant"]) == (CART, None)
+    patterns = by_key(running.json("/patterns")["patterns"], "pattern")
+    assert patterns["carts"]["largest_key"] == "acme:cart:1"
+    assert patterns["carts"]["largest_tenant"] == CART
+    assert not any(name.startswith("acme:") for name in patterns), "also those of large replies are of the schema"
+    shown = [zip(slot["keys"], slot["tenants"], strict=True) for slot in running.json("/slots")["slots"]]
+    assert {key: tenant for slot in shown for key, tenant in slot} == {"acme:cart:1": CART, "outside": None}
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_in_band_to_those_who_see_all_keys(running: Running, protocol: int) -> None:
+    with running.wire() as wire:
+        wire.ask("HELLO", protocol)
+        tenants = {row["key"]: row["tenant"] for row in told(wire)}
+        assert tenants == {b"acme:cart:1": [b"app", b"acme", b"key", b"cart:1"], b"outside": None}
+
+
+def test_in_incidents(running: Running) -> None:
+    def begun() -> list[dict[str, Any]]:
+        with running.wire() as acme:
+            login(acme, "acme")
+            for _ in range(40):
+                acme.ask("GET", "cart:1")
+        found = [each for each in running.json("/incidents")["incidents"] if "tenant" in each]
+        return found if len({each["kind"] for each in found}) == 2 else []
+
+    eventually(lambda: bool(begun()))
+    incidents = by_key(running.json("/incidents")["incidents"], "kind")
+    hot, big = incidents["hot-key"], incidents["big-value"]
+    assert (hot["subject"], hot["about"], hot["tenant"]) == ("acme:cart:1", "carts", CART)
+    assert hot["lines"][0].startswith(f"{WORDS} HOT ")
+    assert any(line.startswith("remedy: keyrail remedy acme:cart:1 --cap acme=") for line in hot["lines"])
+    assert (big["about"], big["tenant"]) == ("carts", CART)
+    assert f"{WORDS}: 3.9 KB" in big["lines"][0]
+    running.await_line(rf"^keyrail: incident INC-\d+ on route default: {re.escape(WORDS)} HOT ")
+
+
+def test_in_remedies(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str) -> str:
+        assert main(["remedy", *words, "--admin", running.admin]) == 0
+        return capsys.readouterr().out
+
+    done = said("acme:cart:1", "--cap", "acme=1000/s", "--because", "INC-1")
+    assert done.startswith(f"remedy 1: {WORDS} is capped at 1000/s for acme until ")
+    assert f"remedy 1: {WORDS} is capped" in said("list")
+    (remedy,) = running.json("/remedies")["remedies"]
+    assert (remedy["key"], remedy["tenant"]) == ("acme:cart:1", CART)
+    running.await_line(rf"^keyrail: remedy-1: {re.escape(WORDS)} capped at 1000 commands in 1 s for app acme until ")
+    said("undo", "1")
+    assert said("acme:cart:1", "--local-cache", "--because", "x").startswith(f"remedy 2: reads of {WORDS} are answered")
+    said("undo", "2")
+
+
+def test_without_tenants_there_is_no_such_field(engine: Engine) -> None:
+    with serve("--upstream", engine.url, "--workers", "1") as running:
+        running.ready()
+        with running.wire() as wire:
+            for _ in range(20):
+                wire.ask("GET", "acme:cart:1")
+        eventually(lambda: bool(running.json("/hotkeys")["keys"]))
+        eventually(lambda: bool(running.json("/slow")["commands"]))
+        answers = [running.http(path)[1] for path in ("/hotkeys", "/slow", "/patterns", "/slots", "/remedies")]
+        assert not any("tenant" in json.dumps(answer) for answer in answers)
