@@ -209,8 +209,12 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if action == _REPLACE:\n            self.deliver(entry.sink, frame)",
     ),
     "a reply is not edited": (
-        "self.deliver(entry.sink, entry.payload(frame))",
+        "self.deliver(entry.sink, edited)",
         "self.deliver(entry.sink, frame)",
+    ),
+    "a reply that an edit makes large is not told": (
+        "if size > self.large:",
+        "if sent > self.large:",
     ),
     "an edit sees what follows too": (
         "return n if self._whole(entry, self._cut(data, p, i, n))",
