@@ -35,7 +35,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         help="print the ACL users of Redis that back a policy up",
         allow_abbrev=False,
         description="Print users and rules for Redis's own ACLs, so that Redis stops who goes around Keyrail. They are "
-        "never narrower than the policy, and each place where they are wider is listed. Only --prove asks a server.",
+        "never narrower than the rules, and each place where they are wider is listed. Only --prove asks a server.",
     )
     parser.add_argument(
         "--policy", metavar="FILE", type=policy_file, required=True, help="a YAML file, or a packaged policy"
@@ -100,9 +100,6 @@ def run(parsed: argparse.Namespace) -> int:
         for problem in error.problems:
             print(f"keyrail: {problem}", file=sys.stderr)
         return _INVALID
-    if policy.tenants:
-        print(f"keyrail: {policy.tenants.where}: tenants: no ACLs for keys behind a prefix yet", file=sys.stderr)
-        return _INVALID
     version, now = VERSIONS[parsed.version], time.time()
     acl = acl_of(policy, version, now, parsed.login, scripts_too=parsed.deny_scripts)
     try:
@@ -153,6 +150,7 @@ def as_json(acl: Acl, source: str, version: str) -> dict[str, Any]:
                 "setuser": _setuser(user),
                 "if_redis_has_them": list(user.elsewhere),
                 "wider": [{"rule": each.rule, "commands": list(each.commands), "why": each.why} for each in user.wider],
+                "narrower": [{"commands": list(each.commands), "why": each.why} for each in user.narrower],
             }
             for user in acl.users
         ],
@@ -163,7 +161,8 @@ def as_json(acl: Acl, source: str, version: str) -> dict[str, Any]:
 
 def text(acl: Acl, title: str, *, in_file: bool) -> Iterator[str]:
     """The lines: comments, and one command, or one line of an ACL file, for each user."""
-    yield f"# {title}. Redis runs all that Keyrail passes; where it runs more, a line says: wider"
+    less = "; where it runs less: narrower" if any(user.narrower for user in acl.users) else ""
+    yield f"# {title}. Redis runs all that Keyrail passes; where it runs more, a line says: wider{less}"
     yield "# Passwords are not in here. " + (
         f"Replace each {_PLACEHOLDER}, and remove all comments." if in_file else "Add them: ACL SETUSER USER >PASSWORD"
     )
@@ -176,6 +175,7 @@ def text(acl: Acl, title: str, *, in_file: bool) -> Iterator[str]:
     for number, user in enumerate(acl.users):
         yield from ("#", f"# user {user.name}: {_described(user, is_login=number == 0)}")
         yield from (_shown(each) for each in user.wider if len(acl.users) == 1 or each not in everywhere)
+        yield from (f"# narrower: {', '.join(each.commands)}: {each.why}" for each in user.narrower)
         if user.elsewhere:
             yield f"# if Redis has these commands, add: ACL SETUSER {user.name} {' '.join(user.elsewhere)}"
         yield " ".join(("user", user.name, _PLACEHOLDER, *user.words)) if in_file else _setuser(user)

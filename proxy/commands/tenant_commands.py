@@ -5,6 +5,7 @@ none, and is refused. Names are keys, channels, and patterns of them. Keys of a 
 says (``KeyFinder``); this module adds what is no key there, and where names stand in replies.
 """
 
+from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
@@ -229,6 +230,11 @@ def decision_of(name: str, scripts: ScriptTerms = ScriptTerms.REFUSE) -> Offer |
     if offer is not None:
         return offer
     return _UNTRIED if name.startswith(_MODULES) else DECISIONS.get(name)
+
+
+def scripts_offered(scripts: ScriptTerms) -> Collection[str]:
+    """The commands about scripts that are offered on these terms alone."""
+    return _OF_SCRIPTS[scripts].keys()
 
 
 def decision_in_scripts(name: str) -> Offer | str | None:

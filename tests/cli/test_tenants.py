@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,16 @@ def test_a_policys_tests_have_the_tenants_own_names(file: str) -> None:
     assert main(["check", file]) == 0
 
 
-def test_acl_refuses_it(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["acl", "--policy", file, "--for", "redis-7.0"]) == 2
-    assert f"{file}:4: tenants: no ACLs for keys behind a prefix yet" in capsys.readouterr().err
+def test_acl_limits_each_to_its_prefix(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["acl", "--policy", file, "--for", "redis-7.0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("where it runs more, a line says: wider; where it runs less: narrower")
+    (acme,) = (line for line in lines if line.startswith("ACL SETUSER acme "))
+    assert " ~acme:* &acme:* " in acme
+    assert "# narrower: SORT, SORT_RO: Redis takes BY and GET only from who may read all keys" in lines
+    assert main(["acl", "--policy", file, "--for", "redis-7.0", "--json"]) == 0
+    users = {user["user"]: user for user in json.loads(capsys.readouterr().out)["users"]}
+    assert [each["commands"] for each in users["acme"]["narrower"]] == [
+        *(["SORT", "SORT_RO"], ["PSUBSCRIBE"], ["SUBSCRIBE"])
+    ]
+    assert users["default"]["narrower"] == []

@@ -101,6 +101,28 @@ OURS = {
           caps: {collections: {members: 10, lists: trim}}
           whole: {whole_collections: {max: 10}}
     """,
+    "tenants": """
+        defaults: {mode: enforce}
+        apps:
+          acme: {match: {user: [acme, acme2]}}
+          globex: {match: {user: globex}}
+          legacy: {match: {listener: "*:6381"}}
+        tenants: {prefix: "v1/{user}:{app}:", apps: [acme, globex, legacy], flush: walk, only_keyrail: yes}
+        rules:
+          own: {names: {prefixes: {globex: ["cart:", "order:"]}}}
+          lazy: {replace: {DEL: UNLINK}}
+          ttl: {lifetime: {default: 5m, sliding: true}}
+          whole: {whole_collections: {max: 10}}
+          scripts: {scripts: {commands: follow_rules, dynamic_calls: refuse, undeclared_keys: refuse}}
+    """,
+    "trusting-tenants": """
+        defaults: {mode: enforce}
+        apps:
+          acme: {match: {user: acme}}
+          web: {match: {user: web}}
+        tenants: {prefix: "{app}:{listener}/", apps: [acme], scripts: trusted}
+        rules: {no-save: {refuse: [SAVE]}}
+    """,
 }
 """What the packaged policies do not have."""
 NAMES = [*sorted(path.stem for path in packaged("default").parent.glob("*.yaml")), *OURS]

@@ -216,3 +216,77 @@ def test_keys_that_scripts_or_keyrail_may_touch(more: str) -> None:
 
 def test_rules_that_nobody_is_under() -> None:
     assert made("a: {refuse: [SAVE], mode: audit}\n  b: {refuse: [KEYS]}").not_enforced == ("a",)
+
+
+TENANTS = """
+apps:
+  acme: {match: {user: [acme, "acme:b"]}}
+  web: {match: {user: web}}
+  port: {match: {user: acme2, listener: "*:1"}}
+tenants: {prefix: "PREFIX", apps: [acme, port]}
+"""
+
+
+def of_tenants(prefix: str, rules: str = "{}", version: str = "redis-7.0", scripts: str = "judged") -> Acl:
+    more = f", scripts: {scripts}" if scripts != "judged" else ""
+    text = TENANTS.replace('"PREFIX"', f'"{prefix}"{more}')
+    return acl_of(policy(f"defaults: {{mode: enforce}}\n{text}\nrules: {rules}"), VERSIONS[version], NOW)
+
+
+def test_users_of_tenants_have_their_names_alone() -> None:
+    found = {each.name: each for each in of_tenants("{app}:").users}
+    default, acme, other, web, both = (found[name] for name in ("default", "acme", "acme:b", "web", "acme2"))
+    assert keys(acme) == keys(other) == ["~acme:*"]
+    told = {"&__keyspace@?__:acme:*", "&__keyspace@??__:acme:*", "&__redis__:invalidate"}
+    assert {word for word in acme.words if word[0] == "&"} == {"&acme:*", "&keyrail:*", *told}
+    for each in (default, web, both):
+        assert keys(each) == ["~*"], "its clients may be of no tenant"
+        assert "&*" in each.words
+        assert commands(each) == ["+@all"]
+        assert each.narrower == ()
+    assert "Redis cannot tell the clients of port from others of this user" in whys(both, "tenants", "FLUSHALL")
+
+
+def test_commands_that_are_not_offered_to_tenants_are_denied() -> None:
+    acme = of_tenants("{app}:").users[1]
+    words = set(commands(acme))
+    assert "-@all" in words
+    assert words >= {"+get", "+eval", "+scan", "+client|id", "+script|load"}
+    assert words.isdisjoint({"+keys", "+flushdb", "+monitor", "+client", "+client|list", "+script|flush", "+fcall"})
+    assert whys(acme, "tenants", "SCAN") == ["Redis limits it to no keys and channels: it tells of all"]
+    assert whys(acme, "tenants", "ASKING") == ["Keyrail sends it itself"]
+    refusing = set(commands(of_tenants("{app}:", scripts="refuse").users[1]))
+    assert refusing.isdisjoint({"+eval", "+evalsha", "+fcall"})
+    trusting = of_tenants("{app}:", scripts="trusted").users[1]
+    assert {"+eval", "+fcall"} <= set(commands(trusting))
+    assert keys(trusting) == ["~acme:*"], "Redis holds scripts to them"
+    assert [each.commands for each in trusting.narrower] == [
+        *(("SORT", "SORT_RO"), ("PSUBSCRIBE",), ("SUBSCRIBE",)),
+        ("EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FCALL", "FCALL_RO"),
+    ]
+
+
+def test_a_prefix_with_names_of_a_client() -> None:
+    acme, other = of_tenants("v1/{user}:").users[1:3]
+    assert (keys(acme), keys(other)) == (["~v1/acme:*"], []), "acme:b can be in no prefix, so its clients have no keys"
+    assert [word for word in other.words if word[0] == "&"] == []
+    acme = of_tenants("{app}@{listener}/").users[1]
+    assert keys(acme) == ["~acme@*/*"]
+    assert "for news.* of clients, add &PREFIXnews.*" in acme.narrower[1].why
+    assert whys(acme, "tenants", "GET") == [
+        "Redis cannot tell at which listener a client is, so keys of other listeners match, too"
+    ]
+
+
+def test_rules_about_names_of_tenants() -> None:
+    rules = (
+        "{own: {names: {prefixes: {acme: ['cart:', 'x[']}}, applies_to: writes}, "
+        + CLOSED.strip().replace("scripts: {scripts", "s: {scripts")
+        + "}"
+    )
+    acme = of_tenants("{app}:", rules).users[1]
+    assert keys(acme) == ["~acme:cart:*", "~acme:x\\[*", "%R~acme:*"]
+    acme = of_tenants("{app}@{listener}/", rules, "redis-6.2").users[1]
+    assert keys(acme) == ["~acme@*/*"]
+    assert "SORT" not in {name for each in acme.narrower for name in each.commands}
+    assert "Redis does not check the keys that BY and GET find" in whys(acme, "tenants", "SORT")

@@ -57,11 +57,11 @@ class KeyRights:
 
     def joined(self, other: "KeyRights") -> "KeyRights":
         """What either allows."""
-        return KeyRights(_union(self.written, other.written), _union(self.read, other.read))
+        return KeyRights(union(self.written, other.written), union(self.read, other.read))
 
     def alike(self) -> "KeyRights":
         """What may be read may be written, too, and the other way round."""
-        both = _union(self.written, self.read)
+        both = union(self.written, self.read)
         return KeyRights(both, both)
 
 
@@ -120,7 +120,8 @@ def _intersection(these: Patterns, those: Patterns) -> Patterns:
     )
 
 
-def _union(these: Patterns, those: Patterns) -> Patterns:
+def union(these: Patterns, those: Patterns) -> Patterns:
+    """Patterns of what matches any of these."""
     return None if these is None or those is None else _reduced((*these, *those))
 
 

@@ -25,7 +25,8 @@ AS_ANY_CLIENT = ALWAYS_RUN | frozenset(_AS_ANY_CLIENT.split()) | frozenset(MEASU
 AS_KEYRAIL = AS_ANY_CLIENT | frozenset(_AS_KEYRAIL.split())
 """Sent as the user in `--upstream`, by `keyrail scan`, too. An EVAL is sent only where PFCOUNT is denied."""
 OWN_KEYS = b"keyrail:"
-"""The beginning of the keys that Keyrail asks about to find out what its user may do. It never writes them."""
+"""The beginning of the keys that Keyrail asks about to find out what its user may do, which it never writes, and of the
+channel of a message that it sends before WAIT."""
 
 
 def sent_for(steps: Collection[Step], needs: frozenset[str], version: Version) -> frozenset[str]:

@@ -12,8 +12,12 @@ from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.decision import Decision
 from proxy.policy.explain import judged_first, refused_alone, shown_command
 from proxy.policy.model import Policy
+from proxy.policy.tenants import TENANTS, Tenant
 from proxy.rules.context import Context
 from proxy.rules.verdict import Answer, Procedure, Refuse, Rewrite
+from proxy.tenants.requests import NotOfferedError, own_prefixed, refusal_of, walk_of
+
+_ANY_LISTENER = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +72,41 @@ def available(version: Version) -> frozenset[str]:
 def _about(
     compiled: CompiledPolicy, user: AclUser, app: str, argv: tuple[bytes, ...], version: Version, now: float
 ) -> Iterator[Question]:
+    tenant = compiled.policy.tenants.of(app, user.name, _ANY_LISTENER)
     context = Context("", "", 0, False, now, _without_chance, app)
     command = judged_first(compiled, Command(STANDARD, argv), context)
     if not command.spec.id or not version.has(command.spec):
         return
     decision = compiled.judge(command, context)
     alone = refused_alone(command, decision)[1]
-    sent = tuple(command.argv)
-    if isinstance(decision.verdict, Refuse) or alone:
-        rule = alone or decision.hits[-1].rule
-        if not any(each.rule == rule and command.spec.name in each.commands for each in user.wider):
-            yield Question(user.name, app, argv, sent, rule)
-    else:
-        yield from (Question(user.name, app, argv, tuple(each)) for each in _sent(sent, decision))
+    rule = (alone or decision.hits[-1].rule) if isinstance(decision.verdict, Refuse) or alone else ""
+    try:
+        if tenant is not None:
+            rule = _refused_to(tenant, compiled, command) or rule
+        sent = [tuple(command.argv)] if rule else map(tuple, _sent(command.argv, decision))
+        asked = [each if tenant is None or rule == TENANTS else _prefixed(tenant, each) for each in sent]
+    except NotOfferedError:
+        return  # in words of Keyrail, about arguments
+    if any(command.spec.name in each.commands for each in user.narrower):
+        return  # when it runs SORT, Redis asks for more rights than ACL DRYRUN says
+    if rule and not any(each.rule == rule and command.spec.name in each.commands for each in user.wider):
+        yield Question(user.name, app, argv, asked[0], rule)
+    elif not rule:
+        yield from (Question(user.name, app, argv, each) for each in asked)
+
+
+def _refused_to(tenant: Tenant, compiled: CompiledPolicy, command: Command) -> str:
+    """TENANTS if the command is not offered to tenants. Raises NotOfferedError for one that an ACL says nothing of."""
+    if tenant.problem or tenant.empties(command.spec.name) or walk_of(command) is not None:
+        raise NotOfferedError(b"")
+    judge = compiled.tenant_scripts
+    if judge is not None and judge.refusal(command, in_transaction=False) is not None:
+        raise NotOfferedError(b"")
+    return TENANTS if refusal_of(command, tenant.scripts) else ""
+
+
+def _prefixed(tenant: Tenant, argv: Sequence[bytes]) -> tuple[bytes, ...]:
+    return tuple(own_prefixed(Command(STANDARD, argv), tenant.prefix).argv)
 
 
 def _sent(argv: Sequence[bytes], decision: Decision) -> Iterable[Sequence[bytes]]:

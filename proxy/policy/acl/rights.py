@@ -6,14 +6,27 @@ from dataclasses import dataclass, replace
 from proxy.commands.sort_patterns import SORTS
 from proxy.commands.spec import Spec
 from proxy.commands.table import Table
-from proxy.policy.acl.keys import KeyRights, finds_keys, key_rights, limits_names, says_all
+from proxy.commands.tenant_commands import ScriptTerms
+from proxy.policy.acl.keys import KeyRights, Patterns, finds_keys, key_rights, limits_names, says_all, union
 from proxy.policy.acl.own_commands import ALWAYS_RUN, asks_for_any_key, changes_lifetimes, sent_for
 from proxy.policy.acl.scripts import NONE, ScriptCalls, script_calls
+from proxy.policy.acl.tenants import (
+    ANY_LISTENER,
+    UNLIMITED,
+    Narrower,
+    channels_behind,
+    is_about_all,
+    is_denied,
+    keys_behind,
+    narrower,
+    prefix_of,
+)
 from proxy.policy.acl.versions import Version, is_keyrails_own
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode
 from proxy.policy.precedence import EffectiveMode
+from proxy.policy.tenants import TENANTS, Tenants
 from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 
@@ -41,6 +54,7 @@ class Rights:
     a module's commands may pass, although the command table does not know them; None: all of them.
 
     `naming` are the rules of which `keys` says all. `sorts`: SORT may find keys by patterns, although keys are limited.
+    Redis refuses what `narrower` lists, although Keyrail passes it.
     """
 
     denied: Mapping[str, str]
@@ -49,6 +63,8 @@ class Rights:
     naming: tuple[str, ...]
     sorts: bool
     wider: tuple[Wider, ...]
+    channels: Patterns = None
+    narrower: tuple[Narrower, ...] = ()
 
 
 class AppRights:
@@ -93,7 +109,39 @@ class AppRights:
         )
         unsaid = [self._unsaid(step, denied, kept, why_any if step in said else None) for step in steps]
         wider = (*self._kept_for(refusing, kept), *(each for each in unsaid if each.commands and each.why))
-        return replace(found, wider=wider)
+        found = replace(found, wider=wider)
+        return self._of_tenant(found, sent, compiled.policy.tenants) if app in compiled.policy.tenants.apps else found
+
+    def _of_tenant(self, found: Rights, sent: Collection[str], tenants: Tenants) -> Rights:
+        """The same for an app that is a tenant, whose names have no prefix yet."""
+        scripts = tenants.terms.scripts
+        refused = [spec.name for spec in self._specs if is_denied(spec.name, scripts) and spec.name not in ALWAYS_RUN]
+        denied = {name: TENANTS for name in refused if name not in sent} | dict(found.denied)
+        open_to_all = tuple(sorted(name for name in self.present if name not in denied and is_about_all(name)))
+        kept = tuple(name for name in refused if name in sent and name in self.present)
+        wider = (
+            *(replace(each, commands=tuple(n for n in each.commands if n not in denied)) for each in found.wider),
+            Wider(TENANTS, open_to_all, UNLIMITED),
+            Wider(TENANTS, kept, _BY_KEYRAIL),
+        )
+        return replace(
+            found,
+            denied=denied,
+            passing_categories=frozenset(),
+            naming=(*found.naming, TENANTS),
+            sorts=not self._version.selectors and not denied.keys() >= SORTS,
+            wider=tuple(each for each in wider if each.commands),
+        )
+
+    def as_user(self, rights: Rights, tenants: Tenants, app: str, user: str) -> Rights:
+        """The rights of the app's clients that log in as this user: if they are of a tenant, with its prefix."""
+        if app not in tenants.apps:
+            return rights
+        prefix = prefix_of(tenants, app, user)
+        wider = rights.wider
+        if prefix is not None and not prefix.is_prefix:
+            wider = (*wider, Wider(TENANTS, self.keyed, ANY_LISTENER))
+        return replace(rights, keys=keys_behind(prefix, rights.keys), channels=channels_behind(prefix), wider=wider)
 
     def _naming(self, steps: Sequence[Step], calls: ScriptCalls) -> tuple[list[Step], str]:
         """The rules that limit the names of keys, and why any key has to be allowed all the same."""
@@ -139,7 +187,7 @@ class AppRights:
         alone = {next(iter(categories)) for categories in self._made_up if len(categories) == 1}
         return None if passing >= alone else frozenset(passing)
 
-    def joined(self, by_app: Mapping[str, Rights]) -> Rights:
+    def joined(self, by_app: Mapping[str, Rights], scripts: ScriptTerms) -> Rights:
         """What the clients of any of these apps may do, for a user whose clients may be of each."""
         found, *others = by_app.values()
         for each in others:
@@ -152,11 +200,13 @@ class AppRights:
                 (*found.naming, *each.naming),
                 found.sorts or each.sorts,
                 (),
+                union(found.channels, each.channels),
             )
         found = replace(found, sorts=found.sorts and not found.keys.unlimited)
         wider = [entry for each in by_app.values() for entry in each.wider]
         wider += (entry for app, each in by_app.items() for entry in self._lost(app, each, found))
-        return replace(found, wider=_merged((*wider, *self._unchecked(found))))
+        less = tuple(narrower(found.channels, scripts, sorts=found.sorts))
+        return replace(found, wider=_merged((*wider, *self._unchecked(found))), narrower=less)
 
     def _lost(self, app: str, mine: Rights, found: Rights) -> Iterable[Wider]:
         """What an ACL for this app alone would deny."""

@@ -5,12 +5,13 @@ Keyrail itself logs in as: Redis sees no difference between them. Where clients 
 user, so it may do what any app may.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.policy.acl.keys import KeyPattern
 from proxy.policy.acl.own_commands import AS_KEYRAIL, OWN_KEYS
 from proxy.policy.acl.rights import AppRights, Rights, Wider, may_act
+from proxy.policy.acl.tenants import Narrower
 from proxy.policy.acl.versions import Version, table_with_made_up_commands
 from proxy.policy.acl.words import words_elsewhere, words_of
 from proxy.policy.apps import App, Match, matches_one
@@ -34,6 +35,7 @@ class AclUser:
     words: tuple[str, ...]
     elsewhere: tuple[str, ...]
     wider: tuple[Wider, ...]
+    narrower: tuple[Narrower, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,16 @@ class _Maker:
     def user(self, name: str) -> AclUser:
         """A user as whom clients log in to Redis."""
         apps = candidates(self._policy.apps, name)
-        return self._made(name, apps, self._finder.joined({app: self._rights[app] for app in apps}))
+        return self._made(name, apps, self._joined(name, apps))
+
+    def _joined(self, user: str, apps: Iterable[str]) -> Rights:
+        tenants = self._policy.tenants
+        by_app = {app: self._finder.as_user(self._rights[app], tenants, app, user) for app in apps}
+        return self._finder.joined(by_app, tenants.terms.scripts)
 
     def login(self, name: str) -> AclUser:
         """The user that Keyrail logs in as."""
-        rights = self._finder.joined(self._rights)
+        rights = self._joined(name, self._rights)
         keys = rights.keys
         if keys.read is not None:
             keys = replace(keys, read=(*keys.read, KeyPattern.of_prefix(OWN_KEYS)))
@@ -109,7 +116,7 @@ class _Maker:
 
     def _made(self, name: str, apps: tuple[str, ...], rights: Rights) -> AclUser:
         elsewhere = words_elsewhere(rights, self._version)
-        return AclUser(name, apps, words_of(rights, self._version), elsewhere, rights.wider)
+        return AclUser(name, apps, words_of(rights, self._version), elsewhere, rights.wider, rights.narrower)
 
 
 def _is_name(user: str) -> bool:

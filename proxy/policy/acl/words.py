@@ -11,14 +11,14 @@ from proxy.policy.acl.versions import Version, is_keyrails_own
 
 
 def words_of(rights: Rights, version: Version) -> tuple[str, ...]:
-    """All words behind the user's name. A policy says nothing about channels, so all are allowed."""
+    """All words behind the user's name. A policy says nothing about channels, but for those of tenants."""
     sorts = [f"+{name.lower()}" for name in sorted(SORTS) if name not in rights.denied]
     return (
         "on",
         *(["clearselectors"] if version.selectors else []),
         *("resetkeys", "resetchannels"),
         *_key_words(rights.keys),
-        "&*",
+        *(["&*"] if rights.channels is None else [f"&{each.glob}" for each in rights.channels]),
         *_command_words(rights, version),
         *([f"({' '.join(sorts)} ~*)"] if rights.sorts and version.selectors else []),
     )
