@@ -91,11 +91,16 @@ def shared(fleet: Fleet, engine_name: str) -> Engine:
     return engine
 
 
-@pytest.fixture
-def keyrail(fleet: Fleet, engine_name: str, shared: Engine, tmp_path: Path) -> Keyrail:
-    file = tmp_path / "tenants.yaml"
+def in_front(fleet: Fleet, engine_name: str, folder: Path) -> Keyrail:
+    """A Keyrail with these tenants."""
+    file = folder / "tenants.yaml"
     file.write_text(POLICY, encoding="utf-8")
     return fleet.keyrail(engine_name, policy=file)
+
+
+@pytest.fixture
+def keyrail(fleet: Fleet, engine_name: str, shared: Engine, tmp_path: Path) -> Keyrail:
+    return in_front(fleet, engine_name, tmp_path)
 
 
 @pytest.fixture

@@ -14,15 +14,10 @@ from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Closed, pack
+from tests.tenants.test_against_engines import POLICY, prepared
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
 
-POLICY = """
-keyrail: 1
-apps: {acme: {match: {user: acme}}, globex: {match: {user: globex}}}
-tenants: {prefix: "{app}:", apps: [acme, globex]}
-rules: {}
-"""
 DECIDERS = {
     "a private connection": ("", ()),
     "Redis, asked by Keyrail": ("", ("--client-auth", "upstream")),
@@ -35,11 +30,7 @@ _OF_A_CONNECTION = re.compile(rb"\$2\r\nid\r\n:\d+\r\n")
 
 @pytest.fixture
 def redis(fleet: Fleet, engine_name: str) -> Engine:
-    engine = fleet.engine(engine_name)
-    engine.do("FLUSHALL")
-    for user in ("acme", "globex"):
-        engine.do("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all")
-    return engine
+    return prepared(fleet.engine(engine_name))
 
 
 @pytest.fixture(params=DECIDERS)

@@ -11,7 +11,7 @@ from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, decode, pack
-from tests.tenants.test_against_engines import POLICY, login, prepared
+from tests.tenants.test_against_engines import in_front, login, prepared
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
 
@@ -74,9 +74,7 @@ def shared(fleet: Fleet, engine_name: str) -> Engine:
 
 @pytest.fixture
 def keyrail(fleet: Fleet, engine_name: str, shared: Engine, tmp_path: Path) -> Keyrail:
-    file = tmp_path / "tenants.yaml"
-    file.write_text(POLICY, encoding="utf-8")
-    return fleet.keyrail(engine_name, policy=file)
+    return in_front(fleet, engine_name, tmp_path)
 
 
 def told(wire: Wire, *words: str, transaction: bool) -> bytes:

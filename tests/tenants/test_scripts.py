@@ -13,15 +13,10 @@ from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, eventually, pack
+from tests.tenants.test_against_engines import POLICY, prepared
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
 
-POLICY = """
-keyrail: 1
-apps: {acme: {match: {user: acme}}, globex: {match: {user: globex}}}
-tenants: {prefix: "{app}:", apps: [acme, globex]}
-rules: {}
-"""
 WITH_RULES = """
 keyrail: 1
 apps: {acme: {match: {user: acme}}, globex: {match: {user: globex}}}
@@ -44,12 +39,9 @@ def sha(text: str) -> str:
     return sha1(text.encode()).hexdigest()
 
 
-def prepared(engine: Engine) -> Engine:
-    engine.do("FLUSHALL")
+def without_scripts(engine: Engine) -> Engine:
     engine.do("SCRIPT", "FLUSH")
-    for user in ("acme", "globex"):
-        engine.do("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all")
-    return engine
+    return prepared(engine)
 
 
 def login(wire: Wire, user: str = "acme") -> Wire:
@@ -95,7 +87,7 @@ OTHER_WORDS = frozenset({("EVAL", RELEASE, 2, "lock"), ("EVAL", "return (", 0)})
 def test_a_script_answers_as_it_would_alone(
     fleet: Fleet, engine_name: str, protocol: int, way: str, tmp_path: Path
 ) -> None:
-    shared, alone = prepared(fleet.engine(engine_name)), prepared(fleet.engine(engine_name, "alone"))
+    shared, alone = without_scripts(fleet.engine(engine_name)), without_scripts(fleet.engine(engine_name, "alone"))
     keyrail = served(fleet, engine_name, tmp_path)
     told = []
     with keyrail.wire(protocol=protocol) as through, alone.wire(protocol=protocol) as direct:
@@ -113,7 +105,7 @@ def test_a_script_answers_as_it_would_alone(
 def test_what_its_text_does_not_prove_is_refused_and_aborts_a_transaction(
     fleet: Fleet, engine_name: str, protocol: int, tmp_path: Path
 ) -> None:
-    engine = prepared(fleet.engine(engine_name))
+    engine = without_scripts(fleet.engine(engine_name))
     keyrail = served(fleet, engine_name, tmp_path)
     with keyrail.wire(protocol=protocol) as acme, keyrail.wire() as globex:
         login(acme)
@@ -136,7 +128,7 @@ def test_what_its_text_does_not_prove_is_refused_and_aborts_a_transaction(
 
 
 def test_rules_judge_what_passes_under_the_tenants_own_names(fleet: Fleet, engine_name: str, tmp_path: Path) -> None:
-    prepared(fleet.engine(engine_name))
+    without_scripts(fleet.engine(engine_name))
     keyrail = served(fleet, engine_name, tmp_path, WITH_RULES)
     with keyrail.wire() as wire:
         login(wire)
@@ -148,7 +140,7 @@ def test_rules_judge_what_passes_under_the_tenants_own_names(fleet: Fleet, engin
 
 
 def test_a_channel_that_is_an_element_of_keys_is_the_tenants(fleet: Fleet, engine_name: str, tmp_path: Path) -> None:
-    prepared(fleet.engine(engine_name))
+    without_scripts(fleet.engine(engine_name))
     keyrail = served(fleet, engine_name, tmp_path)
     with keyrail.wire() as acme, keyrail.wire() as globex, keyrail.wire() as sender:
         for wire, user in ((acme, "acme"), (globex, "globex"), (sender, "acme")):
@@ -163,7 +155,7 @@ def test_a_channel_that_is_an_element_of_keys_is_the_tenants(fleet: Fleet, engin
 def test_a_large_argument_reaches_the_script_and_a_large_text_does_not(
     fleet: Fleet, engine_name: str, tmp_path: Path
 ) -> None:
-    engine = prepared(fleet.engine(engine_name))
+    engine = without_scripts(fleet.engine(engine_name))
     keyrail = served(fleet, engine_name, tmp_path)
     with keyrail.wire() as wire:
         login(wire)
