@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import permutations
 
@@ -104,6 +104,15 @@ class Cluster:
         source.epochs[target] = target.epochs[target]
         source.lose(set(slots))
         source.changed()
+
+    async def move_somewhere(self, slot: int, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        """Move it to another primary, by chance, and let something happen while it is open."""
+        source = self.owner(slot)
+        target = self.network.chance.choice([each for each in self.primaries() if each is not source])
+        self.open([slot], source, target)
+        await meanwhile()
+        self.move_keys([slot], source, target)
+        self.close([slot], source, target)
 
     async def reshard(
         self, slots: Sequence[int], source: Node, target: Node, at_once: int = 400, *, atomic: bool = False

@@ -17,6 +17,7 @@ from tests.simulation.counting import Counters, CountingClient
 from tests.simulation.engine import LOADING, Server
 from tests.simulation.network import Weather
 from tests.simulation.replication import Snapshot
+from tests.simulation.sentinel import Group
 from tests.simulation.slots import slot_of
 from tests.simulation.world import Keyrail, World, run
 
@@ -198,6 +199,25 @@ def test_nobody_goes_back_while_nodes_of_a_cluster_fail(seed: int) -> None:
     run(play, seed)
 
 
+def disturbances(world: World, group: Group) -> tuple[Callable[[], None], Callable[[], None], Callable[[], None]]:
+    """Replicas fall behind or catch up, connections are lost, and a replica refuses the next reads."""
+    pick = world.chance.choice
+
+    def lag() -> None:
+        for link in group.primary.links:
+            link.lag = pick((0.0, 0.0, 0.05, 0.5, 3.5))
+
+    def lose() -> None:
+        for each in list(pick(group.servers).connections)[:2]:
+            each.transport.abort()
+
+    def refuse() -> None:
+        replica = pick(group.servers[1:])
+        replica.unable, replica.excuse = pick((1, 1, 3)), pick(EXCUSES)
+
+    return lag, lose, refuse
+
+
 @pytest.mark.parametrize("seed", seeds(6, 100))
 def test_replicas_answer(seed: int) -> None:
     async def play(world: World) -> None:
@@ -213,18 +233,7 @@ def test_replicas_answer(seed: int) -> None:
         )
         crowd = Crowd(counters, keyrail, 6, 0.03)
         pick = world.chance.choice
-
-        def lag() -> None:
-            for link in group.primary.links:
-                link.lag = pick((0.0, 0.0, 0.05, 0.5, 3.5))
-
-        def lose() -> None:
-            for each in list(pick(group.servers).connections)[:2]:
-                each.transport.abort()
-
-        def refuse() -> None:
-            replica = pick(group.servers[1:])
-            replica.unable, replica.excuse = pick((1, 1, 3)), pick(EXCUSES)
+        lag, lose, refuse = disturbances(world, group)
 
         def count() -> None:
             group.primary.do("INCR", pick(counters.keys))

@@ -26,7 +26,7 @@ from tests.simulation.counting import Counters, CountingClient
 from tests.simulation.engine import Server
 from tests.simulation.sentinel import Group
 from tests.simulation.slots import slot_of
-from tests.simulation.test_cached_and_replica_reads import EXCUSES
+from tests.simulation.test_cached_and_replica_reads import disturbances
 from tests.simulation.world import Door, Keyrail, World, run
 from tests.simulation.writers import Wrong
 
@@ -198,22 +198,10 @@ def test_what_replicas_answer_is_new_and_the_clients_own(seed: int, loaded: Poli
         spaces.fill(group.primary.do)
         await spaces.goes_on(1.0)
         spaces.begin(keyrail, 0.03)
-        pick = world.chance.choice
-
-        def lag() -> None:
-            for link in group.primary.links:
-                link.lag = pick((0.0, 0.0, 0.05, 0.5, 3.5))
-
-        def lose() -> None:
-            for each in list(pick(group.servers).connections)[:2]:
-                each.transport.abort()
-
-        def refuse() -> None:
-            replica = pick(group.servers[1:])
-            replica.unable, replica.excuse = pick((1, 1, 3)), pick(EXCUSES)
+        lag, lose, refuse = disturbances(world, group)
 
         def count() -> None:
-            group.primary.do("INCR", pick(spaces.names))
+            group.primary.do("INCR", world.chance.choice(spaces.names))
 
         await spaces.disturbed(4.0, 0.1, lag, lose, lose, *3 * [refuse], *14 * [count])
         for link in group.primary.links:
@@ -250,13 +238,8 @@ def test_in_a_cluster_while_slots_move(seed: int, loaded: Policy) -> None:
         slots = [slot_of(name) for name in spaces.names]
         for _ in range(5):
             await spaces.goes_on(0.3 * world.chance.random())
-            slot = world.chance.choice(slots)
-            source = cluster.owner(slot)
-            target = world.chance.choice([each for each in cluster.primaries() if each is not source])
-            cluster.open([slot], source, target)
-            await spaces.goes_on(0.1 * world.chance.random())
-            cluster.move_keys([slot], source, target)
-            cluster.close([slot], source, target)
+            shortly = partial(spaces.goes_on, 0.1 * world.chance.random())
+            await cluster.move_somewhere(world.chance.choice(slots), shortly)
         await spaces.goes_on(3.0)
         answered = hits(keyrail)
         await spaces.end()

@@ -8,6 +8,7 @@ each other which are gone, unless replicas answer reads: then each knows only of
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -168,13 +169,8 @@ def test_in_a_cluster(seed: int, loaded: Policy) -> None:
         slots = [slot_of(f"acme:{key}".encode()) for key in KEYS]
         for _ in range(5):
             await crowd.goes_on(0.6 * world.chance.random())
-            slot = world.chance.choice(slots)
-            source = cluster.owner(slot)
-            target = world.chance.choice([each for each in cluster.primaries() if each is not source])
-            cluster.open([slot], source, target)
-            await crowd.goes_on(0.1 * world.chance.random())
-            cluster.move_keys([slot], source, target)
-            cluster.close([slot], source, target)
+            shortly = partial(crowd.goes_on, 0.1 * world.chance.random())
+            await cluster.move_somewhere(world.chance.choice(slots), shortly)
         await crowd.goes_on(2.0)
         await crowd.end()
         assert crowd.flushes > 3, crowd.errors
