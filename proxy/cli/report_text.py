@@ -95,7 +95,8 @@ def _details(finding: dict[str, Any], form: Plain) -> Iterator[str]:
     if finding["not_told_apart"]:
         yield f"not told apart: {finding['not_told_apart']:,}"
     for each in finding["exemplars"][:_MOST]:
-        yield f"such as {form.code(shlex.join(each['words']))}"
+        behind = f", in Redis behind {form.code(each['prefix'])}" if each.get("prefix") else ""
+        yield f"such as {form.code(shlex.join(each['words']))}{behind}"
         if each["why"]:
             yield f"  {form.code(each['why'])}"
     said = (("because", finding["because"]), ("instead", finding["instead"]), ("contact", finding["contact"]))

@@ -164,5 +164,6 @@ def _newest_sample(verdicts: Iterable[tuple[VerdictKey, VerdictRow]]) -> dict[st
         **{name: value for name, value in named.items() if value},
         "words": newest.words,
         **({"why": newest.why} if newest.why else {}),
+        **({"prefix": newest.prefix} if newest.prefix else {}),
         **{name: value for name, value in zip(LABEL_FIELDS, key.who[1:], strict=True) if value},
     }

@@ -59,8 +59,8 @@ _NUMBERS = {row.name: row.numbers for row in ALL if row.numbers}
 _ONLY_DATA = frozenset(row.name for row in ALL if row.only_data)
 
 
-def exemplar(command: Command, redaction: Redaction, at: float, why: str = "") -> Exemplar:
-    """The exemplar of a command that came at `at` (seconds since the epoch)."""
+def exemplar(command: Command, redaction: Redaction, at: float, why: str = "", prefix: bytes = b"") -> Exemplar:
+    """The exemplar of a command that came at `at` (seconds since the epoch), from a client with this prefix."""
     argv, keys = command.argv, {key.index: key.name for key in command.known_keys}
     shown = _shown(command)
     words = []
@@ -73,7 +73,7 @@ def exemplar(command: Command, redaction: Redaction, at: float, why: str = "") -
             words.append(f"<{command.length(index)} bytes>")
     if len(argv) > _MOST_WORDS:
         words.append(f"<{len(argv) - _MOST_WORDS} more>")
-    return Exemplar(tuple(words), at, why)
+    return Exemplar(tuple(words), at, why, prefix.decode("ascii"))
 
 
 def form_of(command: Command) -> str:

@@ -14,7 +14,7 @@ that. Its keys are shown as the policy's ``traffic.redact`` allows.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 MOST_VERDICTS, MOST_COMMANDS, MOST_FORMS = 5_000, 10_000, 5_000
 """The most rows of each kind that one route has before they are handed on, or kept for one hour."""
@@ -45,11 +45,18 @@ class Identity(NamedTuple):
 
 
 class Exemplar(NamedTuple):
-    """One command: its words, when it came (seconds since the epoch), and what the rule has found, if one has."""
+    """One command: its words, when it came (seconds since the epoch), and what the rule has found, if one has. A
+    tenant's has the names that its client knows: in Redis they are behind the `prefix`."""
 
     words: tuple[str, ...]
     at: float
     why: str = ""
+    prefix: str = ""
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """What is kept of it: without an empty prefix, as before there were tenants."""
+        return tuple(self) if self.prefix else self[:3]
 
 
 class VerdictKey(NamedTuple):

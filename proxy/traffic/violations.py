@@ -8,12 +8,15 @@
 ``error`` (the rule itself failed; ``why`` says where). In other modes than ``enforce`` it is what would have happened;
 then it may also be ``rewritten``, ``answered``, ``accompanied`` or ``followed``. A command without keys has neither
 ``shape`` nor ``key``. For a command with several keys they are about the first, and ``keys`` is the number of keys.
+Of a tenant's client, ``key`` is the name in Redis, and ``tenant`` has the name that it knows (``{"app", "key"}``), of
+which ``shape`` is.
 
 A line has at most 4096 bytes, so that it reaches a file or a pipe in one piece.
 """
 
 import json
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from proxy.traffic.labels import moment
 
@@ -24,27 +27,38 @@ _LONGEST_SHOWN = 300
 
 _LONGER = frozenset({"shape", "key", "why"})
 
-Field = str | int
+Field: TypeAlias = str | int | Mapping[str, str]
 
 
 def violation_line(when: float, fields: Mapping[str, Field]) -> bytes:
     """The line, its end included; empty fields are left out."""
-    kept: dict[str, Field | None] = {"time": moment(when)}
-    for name, value in fields.items():
-        if isinstance(value, int):
-            kept[name] = value
-        elif value:
-            kept[name] = value[: _LONGEST_SHOWN if name in _LONGER else _LONGEST_TEXT]
+    kept: dict[str, Field] = {"time": str(moment(when))}
+    kept |= {name: _cut(name, value) for name, value in fields.items() if value or value == 0}
     line = json.dumps(kept, ensure_ascii=True) + "\n"
     if len(line) > MOST_BYTES:
         # Many characters outside of ASCII take up to twelve bytes each.
-        plain = {name: _ascii(value) if isinstance(value, str) else value for name, value in kept.items()}
-        line = json.dumps(plain, ensure_ascii=True) + "\n"
+        line = json.dumps({name: _ascii(value) for name, value in kept.items()}, ensure_ascii=True) + "\n"
     return line.encode("ascii")
 
 
-def _ascii(text: str) -> str:
-    return "".join(char if " " <= char <= "~" else "?" for char in text)
+def _cut(name: str, value: Field) -> Field:
+    match value:
+        case str():
+            return value[: _LONGEST_SHOWN if name in _LONGER else _LONGEST_TEXT]
+        case int():
+            return value
+        case _:
+            return {inner: str(_cut(inner, text)) for inner, text in value.items()}
+
+
+def _ascii(value: Field) -> Field:
+    match value:
+        case str():
+            return "".join(char if " " <= char <= "~" else "?" for char in value)
+        case int():
+            return value
+        case _:
+            return {name: str(_ascii(text)) for name, text in value.items()}
 
 
 class LineBudget:

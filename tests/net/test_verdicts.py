@@ -29,6 +29,7 @@ class Client(Session):
         self.origin = Origin("127.0.0.1:6380", "10.0.0.7:51234")
         self.key, self.local_user = PoolKey(None, 0, 2), ""
         self.effective_policy = effective_policy  # type: ignore[assignment]  # its policy is all that is asked for
+        self.intake = SimpleNamespace(prefix=b"")  # type: ignore[assignment]  # it is of no tenant
 
 
 def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:

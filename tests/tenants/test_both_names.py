@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,3 +120,38 @@ def test_without_tenants_there_is_no_such_field(engine: Engine) -> None:
         eventually(lambda: bool(running.json("/slow")["commands"]))
         answers = [running.http(path)[1] for path in ("/hotkeys", "/slow", "/patterns", "/slots", "/remedies")]
         assert not any("tenant" in json.dumps(answer) for answer in answers)
+
+
+def test_in_violations_and_evidence(engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = "walks: {refuse: [APPEND], mode: audit}, ttl: {lifetime: {default: 5m}, mode: enforce}"
+    rules = f"traffic: {{evidence: exact}}\nrules: {{{rules}}}"
+    (tmp_path / "tenants.yaml").write_text(POLICY.replace("rules: {}", rules))
+    files = ("--policy", str(tmp_path / "tenants.yaml"), "--state-dir", str(tmp_path / "state"))
+    log = tmp_path / "violations"
+    shown = ("--redact", "none", "--violations", str(log), "--workers", "1")
+    with serve("--upstream", engine.url, *files, *shown) as running:
+        running.ready()
+        with running.wire() as acme, running.wire() as nobody:
+            login(acme, "acme")
+            acme.ask("APPEND", "cart:1", "x")
+            acme.ask("HSET", "cart:2", "f", "v")
+            nobody.ask("APPEND", "other", "x")
+        eventually(lambda: len(running.json("/violations")["violations"]) >= 2)
+        lines = by_key(running.json("/violations")["violations"])
+        assert (lines["acme:cart:1"]["tenant"], lines["acme:cart:1"]["shape"]) == (CART, "cart:{int}")
+        assert "tenant" not in lines["other"]
+        eventually(lambda: b'"tenant": {"app": "acme", "key": "cart:1"}' in log.read_bytes())
+
+        def told() -> dict[str, Any]:
+            return {rule["rule"]: rule["apps"] for rule in running.json("/rules")["routes"][0]["rules"]}
+
+        eventually(lambda: "acme" in told()["ttl"])
+        eventually(lambda: {"acme", "unknown"} <= told()["walks"].keys())
+        samples = {app: found["sample"] for app, found in told()["walks"].items() if "sample" in found}
+        assert (samples["acme"]["words"][:2], samples["acme"]["prefix"]) == (["APPEND", "cart:1"], "acme:")
+        assert "prefix" not in samples["unknown"]
+        assert {each["shape"] for each in told()["ttl"]["acme"]["shapes"]} == {"cart:{int}"}, "as rules have judged it"
+        assert main(["report", "--admin", running.admin]) in (0, 1)
+        said = capsys.readouterr().out
+        assert "such as APPEND cart:1 '<1 bytes>', in Redis behind acme:" in said
+        assert "such as APPEND other '<1 bytes>'\n" in said

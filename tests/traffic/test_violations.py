@@ -10,15 +10,19 @@ from proxy.traffic.violations import MOST_BYTES, LineBudget, violation_line
 _TEXT = st.text(max_size=400) | st.text(st.characters(min_codepoint=0x10000), min_size=64, max_size=400)
 
 
-@given(st.fixed_dictionaries(dict.fromkeys(("rule", "app", "key", "shape", "why", "user", "client_name"), _TEXT)))
-def test_one_line_of_ascii(fields: dict[str, str]) -> None:
-    line = violation_line(1.5, fields)
+@given(
+    st.fixed_dictionaries(dict.fromkeys(("rule", "app", "key", "shape", "why", "user", "client_name"), _TEXT)),
+    st.fixed_dictionaries({"app": _TEXT, "key": _TEXT}),
+)
+def test_one_line_of_ascii(fields: dict[str, str], tenant: dict[str, str]) -> None:
+    line = violation_line(1.5, {**fields, "tenant": tenant})
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert len(line) <= MOST_BYTES
     assert all(32 <= byte < 127 for byte in line[:-1])
     read = json.loads(line)
     assert read["time"] == "1970-01-01T00:00:01.500Z"
+    assert read.pop("tenant").keys() == {"app", "key"}
     assert set(read) - {"time"} == {name for name, text in fields.items() if text}
 
 

@@ -42,7 +42,7 @@ class EvidenceRecorder:
         who = self._identities.of(client)
         row = self._verdict(VerdictKey(hit.rule, hit.mode.value, hit.what, who, command.name, its_shape), 1, now)
         if not row.exemplars:
-            row.exemplars = [exemplar(command, self.redaction, now, why)]
+            row.exemplars = [exemplar(command, self.redaction, now, why, client.intake.prefix)]
 
     def see_form(self, command: Command, client: ServedClient, weight: int, now: float) -> None:
         """Count a command that stands for so many."""
@@ -55,7 +55,7 @@ class EvidenceRecorder:
         row.count += weight
         row.seen += 1
         if not row.exemplars and not key.who.folded:
-            row.exemplars = [exemplar(command, self.redaction, now)]
+            row.exemplars = [exemplar(command, self.redaction, now, prefix=client.intake.prefix)]
 
     def _verdict(self, key: VerdictKey, count: int, now: float) -> VerdictRow:
         verdicts = self._rows.verdicts

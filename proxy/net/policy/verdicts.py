@@ -2,7 +2,8 @@
 
     count      by rule, mode and outcome: keyrail_verdicts_total
     rows       by rule, client, command and shape, with exemplars: /rules, KEYRAIL RULES, and what is kept as evidence
-    lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations
+    lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations; a
+               tenant's key has its name in Redis, and the tenant's own beside it
     warnings   one for each `warn`, a few a second, on standard error, unless the lines go there
 
 An enforced rewrite, or hidden commands, have corrected the command: that is counted, but it is no violation. Nor is a
@@ -150,12 +151,11 @@ class Verdicts(ReportPort):
         self._inspect(hits, command, client, time.time())
 
     def _inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient, now: float) -> None:
-        app = client.effective_policy.compiled.app
         who = client_label(client)
         for hit in hits:
             self.evidence.see(hit, command, client, self._why(hit, command), now)
             if self._is_told(hit):
-                self._tell(hit, app, command, who, now)
+                self._tell(hit, command, client, who, now)
             if self._warns:
                 self._warn(hit, command, client, who)
 
@@ -170,20 +170,23 @@ class Verdicts(ReportPort):
             found = self._line_budgets[rule] = LineBudget(_LINES_PER_SECOND, _LINES_AT_ONCE)
         return found
 
-    def _tell(self, hit: Hit, app: str, command: Command, who: ClientLabel, now: float) -> None:
+    def _tell(self, hit: Hit, command: Command, client: ServedClient, who: ClientLabel, now: float) -> None:
         if self._line_budget(hit.rule).take():
-            fields = {"route": self._route, "rule": hit.rule, "app": app, **self._fields(hit, command, who)}
+            fields = {"route": self._route, "rule": hit.rule, **self._fields(hit, command, client, who)}
             self._lines.append(violation_line(now, fields))
 
-    def _fields(self, hit: Hit, command: Command, who: ClientLabel) -> dict[str, Any]:
-        fields: dict[str, Any] = {"mode": hit.mode.value, "what": hit.what, "command": command.name}
+    def _fields(self, hit: Hit, command: Command, client: ServedClient, who: ClientLabel) -> dict[str, Any]:
+        app, prefix = client.effective_policy.compiled.app, client.intake.prefix
+        fields: dict[str, Any] = {"app": app, "mode": hit.mode.value, "what": hit.what, "command": command.name}
         why = self._why(hit, command)
         if why:
             fields["why"] = why
         keys = command.known_keys
         if keys:
             fields["shape"] = shape(keys[0].name)
-            fields["key"] = self.evidence.redaction.of(keys[0].name)
+            fields["key"] = self.evidence.redaction.of(prefix + keys[0].name)
+            if prefix:
+                fields["tenant"] = {"app": app, "key": self.evidence.redaction.of(keys[0].name)}
         if len(keys) > 1:
             fields["keys"] = len(keys)
         fields |= zip(("user", "client_name", "library", "address"), who, strict=True)

@@ -143,10 +143,10 @@ def _joined(row: Row, more: Row) -> Row:
 def size_of(rows: EvidenceRows) -> int:
     """About the bytes that rows take in memory."""
     told: list[VerdictRow | FormRow] = [*rows.verdicts.values(), *rows.forms.values()]
-    exemplars = sum(
-        _EXEMPLAR_BYTES + sum(_WORD_BYTES + len(word) for word in each.words) for row in told for each in row.exemplars
-    )
-    return _COMMAND_BYTES * len(rows.commands) + _ROW_BYTES * len(told) + exemplars
+    exemplars = [each for row in told for each in row.exemplars]
+    words = sum(_WORD_BYTES + len(word) for each in exemplars for word in each.words)
+    words += sum(_EXEMPLAR_BYTES + len(each.prefix) for each in exemplars)
+    return _COMMAND_BYTES * len(rows.commands) + _ROW_BYTES * len(told) + words
 
 
 def _cut_identity(who: Identity) -> Identity:

@@ -45,9 +45,9 @@ def json_pieces(evidence: Evidence, facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _rows_to_json(rows: EvidenceRows) -> dict[str, Any]:
     return {
-        "verdicts": [[*key, row.count, row.first, row.last, row.exemplars] for key, row in rows.verdicts.items()],
+        "verdicts": [[*key, row.count, row.first, row.last, _kept(row)] for key, row in rows.verdicts.items()],
         "commands": [[*key, count] for key, count in rows.commands.items()],
-        "forms": [[*key, row.count, row.seen, row.exemplars] for key, row in rows.forms.items()],
+        "forms": [[*key, row.count, row.seen, _kept(row)] for key, row in rows.forms.items()],
     }
 
 
@@ -82,5 +82,12 @@ def _identity(found: Iterable[Any]) -> Identity:
     return Identity(str(app), str(user), str(name), str(library), str(address))
 
 
+def _kept(row: VerdictRow | FormRow) -> list[tuple[Any, ...]]:
+    return [each.kept for each in row.exemplars]
+
+
 def _exemplars(found: Iterable[Any]) -> list[Exemplar]:
-    return [Exemplar(tuple(str(word) for word in words), float(at), str(why)) for words, at, why in found]
+    return [
+        Exemplar(tuple(str(word) for word in words), float(at), str(why), *map(str, prefix))
+        for words, at, why, *prefix in found
+    ]

@@ -9,7 +9,7 @@
                       "first_seen", "last_seen", "hours": [[1764230400, 3], …], "not_told_apart": 0,
                       "clients": [{"user", "client_name", "library", "address", "count"}],
                       "commands": [{"command", "count"}], "shapes": [{"shape", "count"}],
-                      "exemplars": [{"words", "at", "why"}], "exceptions": [EXCEPTION]}]}]}],
+                      "exemplars": [{"words", "at", "why", "prefix"}], "exceptions": [EXCEPTION]}]}]}],
      "silent": [{"route", "rule", "where", "out_of": 1203, "of_no_entry": 0.83, "proof": "0 of 1,203; …"}],
      "unused_exceptions": [EXCEPTION], "ending_exceptions": [EXCEPTION]}
 
@@ -232,7 +232,9 @@ def _finding(
         ],
         "commands": [{"command": name, "count": count} for name, count in commands.most_common(_MOST_NAMED)],
         "shapes": [{"shape": name, "count": count} for name, count in shapes.most_common(_MOST_NAMED)],
-        "exemplars": [{"words": each.words, "at": moment(each.at), "why": each.why} for each in exemplars],
+        "exemplars": [
+            {"words": each.words, "at": moment(each.at), "why": each.why, "prefix": each.prefix} for each in exemplars
+        ],
         "exceptions": exceptions,
     }
 

@@ -118,7 +118,7 @@ def subjects_of(connection: sqlite3.Connection, first: tuple[int]) -> dict[int, 
 
 def packed(exemplars: Iterable[Exemplar]) -> bytes:
     """Exemplars as a column has them."""
-    return to_bytes(json.dumps([tuple(each) for each in exemplars], ensure_ascii=False, separators=(",", ":")))
+    return to_bytes(json.dumps([each.kept for each in exemplars], ensure_ascii=False, separators=(",", ":")))
 
 
 def joined(known: bytes | None, more: bytes) -> bytes:
@@ -136,4 +136,4 @@ to_text = partial(str, encoding="utf-8", errors="surrogatepass")
 
 
 def _exemplars(raw: bytes | None) -> list[Exemplar]:
-    return [Exemplar(tuple(words), at, why) for words, at, why in json.loads(to_text(raw))] if raw else []
+    return [Exemplar(tuple(words), *rest) for words, *rest in json.loads(to_text(raw))] if raw else []

@@ -20,6 +20,7 @@ from proxy.policy.decision import HiddenCommands, What
 from proxy.session.cluster.node_connections import note
 from proxy.session.commands import follow_ups, hidden_commands, sending, switching
 from proxy.session.item import FollowUp, Item
+from proxy.session.policy import tenancy
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import POOLED
@@ -49,7 +50,7 @@ def _asked(item: Item) -> Command:
 
 def send(session: Session, item: Item, parts: Split, upstreams: Sequence[UpstreamPipeline]) -> None:
     """Send the parts; ``upstreams`` has the connection to each node. The client's next command waits for the reply."""
-    error, hidden = hidden_commands.alongside(session, item.hidden, item.command, begun=False)
+    error, hidden = hidden_commands.alongside(session, item.hidden, tenancy.own_command(session, item), begun=False)
     if error is not None:
         if item.trace is not None:
             item.trace.without_reply()
@@ -83,6 +84,7 @@ class _Behind:
         self.upstreams: Sequence[UpstreamPipeline] = ()
         self._session = session
         self._item = item
+        self._own = tenancy.own_command(session, item)
         self._hidden = hidden
         self._keys = [[item.command.known_keys[place].name for place in part] for part in places]
         self._frames: Sequence[bytes] = ()
@@ -127,7 +129,7 @@ class _Behind:
         ran_on = {name: upstream for part, upstream in zip(self._keys, self.upstreams, strict=True) for name in part}
         for hidden in self._hidden:
             try:
-                hidden_commands.notice(session, self._item.command, hidden, line)
+                hidden_commands.notice(session, self._own, hidden, line)
                 found = hidden.surround.conclude(line, ())
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
                 self._report(hidden, "error", type(error).__name__)
@@ -138,7 +140,7 @@ class _Behind:
                 assert isinstance(upstream, PrivatePipeline), "each connection to a node has a key"
                 if name not in failed:
                     key = session.key._replace(node=upstream.key.node)
-                    yield FollowUp(argv, hidden, self._item.command, key, upstream, None)
+                    yield FollowUp(argv, hidden, self._own, key, upstream, None)
 
     def _answered(self, reply: bytes, sent: Sequence[FollowUp], frames: Sequence[bytes]) -> bytes:
         for follow_up, frame in zip(sent, frames, strict=True):
@@ -149,4 +151,4 @@ class _Behind:
         return reply if self._item.edit is None else self._item.edit(reply)
 
     def _report(self, hidden: HiddenCommands, what: What, detail: str) -> None:
-        self._session.ports.reports.report([hidden.hit(what, detail)], self._item.command, self._session)
+        self._session.ports.reports.report([hidden.hit(what, detail)], self._own, self._session)

@@ -30,6 +30,7 @@ from proxy.rules.verdict import ReplyEdit
 from proxy.session.commands import follow_ups, script_units, sending
 from proxy.session.commands.exec_abort import reason_of
 from proxy.session.item import FollowUp, HeardReply, Item, RanOn
+from proxy.session.policy import tenancy
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.session import Session
 from proxy.wire.encode import encode_command, encode_error
@@ -65,7 +66,7 @@ def send(session: Session, item: Item) -> bool:
     obstacle = _obstacle(session, item.command, item.hidden)
     if obstacle:
         return _go_alone(session, item, obstacle)
-    error = _overflow(session, item.command, item.hidden)
+    error = _overflow(session, tenancy.own_command(session, item), item.hidden)
     if error is not None:
         sending.refuse(session, error)
         return False
@@ -148,7 +149,7 @@ def _forgo(session: Session, hidden: tuple[HiddenCommands, ...], command: Comman
 
 
 def _go_alone(session: Session, item: Item, why: str) -> bool:
-    error = _forgo(session, item.hidden, item.command, why)
+    error = _forgo(session, item.hidden, tenancy.own_command(session, item), why)
     running = session.state.transaction
     if error is not None:
         sending.refuse(session, error)
@@ -175,6 +176,7 @@ class SurroundedCommand:
         self._upstream = session.sender.upstream
         self._ran_on = RanOn(session.sender.upstream)
         self._item = item
+        self._own = tenancy.own_command(session, item)
         self._before = [argv for each in item.hidden for argv in each.surround.before]
         self._after = [argv for each in item.hidden for argv in each.surround.after]
         running = session.state.transaction
@@ -341,7 +343,7 @@ class SurroundedCommand:
                 self._report(hidden, "skipped", "an error proves nothing")
                 continue
             try:
-                notice(self._session, self._item.command, hidden, self._shown or line)
+                notice(self._session, self._own, hidden, self._shown or line)
                 found = hidden.surround.conclude(line, [self._said[place] for place in places])
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
                 self._report(hidden, "error", type(error).__name__)
@@ -354,7 +356,7 @@ class SurroundedCommand:
         if upstream is not self._upstream:
             assert isinstance(upstream, PrivatePipeline), "each connection to a node has a key"
             key = key._replace(node=upstream.key.node)
-        return FollowUp(argv, hidden, self._item.command, key, upstream, self._switches, self._ran_on.asks)
+        return FollowUp(argv, hidden, self._own, key, upstream, self._switches, self._ran_on.asks)
 
     def _report(self, hidden: HiddenCommands, what: What, detail: str) -> None:
-        self._session.ports.reports.report([hidden.hit(what, detail)], self._item.command, self._session)
+        self._session.ports.reports.report([hidden.hit(what, detail)], self._own, self._session)

@@ -87,6 +87,11 @@ def put_prefix(
         item.terms, item.value_edit = decision.replica, decision.edit
 
 
+def own_command(session: Session, item: Item) -> Command:
+    """The command of an item for reports: of a tenant's client with the names that it knows."""
+    return item.command if session.tenant is None or item.instead_of is None else item.instead_of
+
+
 def raw_for_redis(tenant: Tenant, command: Command) -> bytes | None:
     """A command of its clients with the names by which a node is found for it, before it is judged. None for one that
     is not offered: it goes to no node."""

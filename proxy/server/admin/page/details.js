@@ -2,7 +2,7 @@
 
 import { bar, Chart } from "./charts.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
-import { byteRate, clock, keyName, rate, share, span, who } from "./format.js";
+import { byteRate, clock, keyName, rate, share, span, tenantName, who } from "./format.js";
 import { fill, incidentsOf } from "./incidents.js";
 import { RemedyForm, showStanding } from "./remedies.js";
 import { authorization } from "./stream.js";
@@ -220,7 +220,10 @@ export class Details {
     const cached = key.cached_share ? [["Reads from memory", share(key.cached_share)]] : [];
     /** @type {[string, string][]} */
     const moved = key.replica_share ? [["Reads by replicas", share(key.replica_share)]] : [];
+    /** @type {[string, string][]} */
+    const whose = key.tenant ? [["For its tenant", tenantName(key.tenant)]] : [];
     putFacts(byId("details-facts"), [
+      ...whose,
       ["Reads", uses ? share(key.reads / uses) : "–"],
       ["Writes", uses ? share(key.writes / uses) : "–"],
       ["Reads that hit", share(key.hit_ratio)],

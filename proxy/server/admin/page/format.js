@@ -1,6 +1,6 @@
 // Numbers as people read them: three digits are enough, and an unknown value is a dash.
 
-/** @import { Client } from "./types.d.ts" */
+/** @import { Client, Tenant } from "./types.d.ts" */
 
 const NONE = "–";
 
@@ -78,6 +78,19 @@ export const windowName = (seconds) => WINDOWS.get(seconds) ?? `${seconds} s`;
  * @param {string} key
  */
 export const keyName = (key) => (key === "" ? '""' : key);
+
+/**
+ * The name that its tenant knows, and the tenant; empty for a key of none.
+ * @param {Tenant | null | undefined} tenant
+ */
+export const tenantName = (tenant) => (tenant ? `${keyName(tenant.key)} of ${tenant.app ? `tenant ${tenant.app}` : "a tenant"}` : "");
+
+/**
+ * A key with both of its names.
+ * @param {string} key
+ * @param {Tenant | null} [tenant]
+ */
+export const bothNames = (key, tenant) => (tenant ? `${keyName(key)} (${tenantName(tenant)})` : keyName(key));
 
 /**
  * A client in a few words: its app where the policy knows one, else its name, user or address.

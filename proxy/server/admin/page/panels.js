@@ -1,8 +1,8 @@
 // The tables of the page, each with its columns; page.js hands them their rows.
 
 import { bar, sparkline } from "./charts.js";
-import { byId, make, mark, put, putKey } from "./dom.js";
-import { byteRate, bytes, clock, count, keyName, milliseconds, rate, share, who } from "./format.js";
+import { byId, make, mark, put, putKey, putLong } from "./dom.js";
+import { bothNames, byteRate, bytes, clock, count, keyName, milliseconds, rate, share, tenantName, who } from "./format.js";
 import { Table, long, longKey, tag, text } from "./table.js";
 
 /**
@@ -90,16 +90,19 @@ export function keysTable({ open, history }) {
       let shown = null;
       button.addEventListener("click", () => shown && open(shown));
       const behind = make("span", { class: "soft behind" });
+      const tenant = make("span", { class: "soft tenant" });
       // Where there is little room, it stands below the key.
       const cached = [0, 1].map(() => make("span", { class: "tag", "data-kind": "cached", title: "Reads answered from memory" }));
       const moved = [0, 1].map(() => make("span", { class: "tag", "data-kind": "moved", title: "Reads answered by replicas" }));
       cell.append(
         make("span", { class: "pair" }, button, hot, cached[0], moved[0]),
+        tenant,
         make("span", { class: "under" }, cached[1], moved[1], behind),
       );
       return (row) => {
         shown = row;
         putKey(button, keyName(row.key));
+        putLong(tenant, tenantName(row.tenant));
         hot.hidden = !row.hot;
         for (const each of cached) {
           each.hidden = !row.cached_share;
@@ -172,7 +175,8 @@ export const patternsTable = () => new Table(
       sort: (row) => row.largest,
       cell: (cell) => (row) => {
         put(cell, bytes(row.largest));
-        cell.title = row.largest_stored ? `${row.largest_key}: ${bytes(row.largest_stored)} at Redis, compressed` : row.largest_key;
+        const key = bothNames(row.largest_key, row.largest_tenant);
+        cell.title = row.largest_stored ? `${key}: ${bytes(row.largest_stored)} at Redis, compressed` : key;
       },
     },
     number("p50", "p50_ms", milliseconds, { from: 1180, hint: "Half of its commands take no longer at Redis" }),
@@ -189,7 +193,7 @@ export const slotsTable = () => new Table(
   byId("slots-table"),
   [
     { label: "Slot", kind: "text", cell: text((row) => (row.node ? `${row.slot} · ${row.node}` : String(row.slot))) },
-    { label: "Busiest key", kind: "text", cell: longKey((row) => keyName(row.keys[0] ?? "–")) },
+    { label: "Busiest key", kind: "text", cell: longKey((row) => (row.keys.length ? bothNames(row.keys[0], row.tenants?.[0]) : "–")) },
     rateColumn,
     shareColumn,
   ],
@@ -245,8 +249,8 @@ export const slowTable = () => new Table(
         cell.append(make("span", { class: "long" }, command, " ", key));
         return (row) => {
           put(command, row.command);
-          put(key, row.key ?? "");
-          cell.title = row.key ?? "";
+          put(key, row.key === null ? "" : bothNames(row.key, row.tenant));
+          cell.title = key.textContent;
         };
       },
     },
@@ -288,9 +292,9 @@ export const violationsTable = () => new Table(
         cell.append(make("span", { class: "long" }, command, " ", key, " ", why));
         return (row) => {
           put(command, row.dropped ? `and ${count(row.dropped)} more` : row.command ?? "");
-          put(key, row.key ?? "");
+          put(key, row.key === undefined ? "" : bothNames(row.key, row.tenant));
           put(why, row.why ?? "");
-          cell.title = [row.command, row.key, row.why].filter(Boolean).join(" ");
+          cell.title = [row.command, key.textContent, row.why].filter(Boolean).join(" ");
         };
       },
     },

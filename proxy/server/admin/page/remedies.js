@@ -1,7 +1,7 @@
 // A limit on one key, or a local cache for it: first its effect on the last minute, then in force, then undone. It needs the token.
 
 import { byId, make, mark, put } from "./dom.js";
-import { clock, count, rate } from "./format.js";
+import { bothNames, clock, count, rate } from "./format.js";
 import { authorization } from "./stream.js";
 
 /** @import { Choice, Effect, Incident, Kind, Remedy } from "./types.d.ts" */
@@ -42,7 +42,7 @@ export function showStanding(list, remedies, withUndo) {
   remedies.forEach((remedy, i) => {
     const app = remedy.app === ALL ? "all" : remedy.app;
     const limit = { cache: "reads answered from memory", cap: `at most ${remedy.rate}`, refuse: "refused", close: "refused and closed" }[remedy.action];
-    const what = remedy.key ?? [remedy.command ?? "all commands", remedy.client ? `of client ${remedy.client}` : ""].filter(Boolean).join(" ");
+    const what = remedy.key !== null ? bothNames(remedy.key, remedy.tenant) : [remedy.command ?? "all commands", remedy.client ? `of client ${remedy.client}` : ""].filter(Boolean).join(" ");
     const done = remedy.local_cache ? `answered ${count(remedy.answered)}` : `refused ${count(remedy.refused)}`;
     const words = `remedy ${remedy.id}: ${what} ${limit} for ${app}, until ${clock(remedy.until)} (${remedy.because}); ${done}`;
     const [line] = list.children[i].children;

@@ -234,8 +234,9 @@ function part(finding, report) {
   );
   if (finding.not_told_apart) element.append(make("p", { class: "note" }, `${exact(finding.not_told_apart)} of them are counted, but not told apart.`));
   if (finding.exemplars.length) {
-    const lines = finding.exemplars.map(({ words, why }) => make(
-      "li", {}, make("span", { class: "key" }, printed(words.join(" "))), make("p", { class: "soft key" }, printed(why)),
+    const lines = finding.exemplars.map(({ words, why, prefix }) => make(
+      "li", {}, make("span", { class: "key" }, printed(words.join(" "))),
+      make("span", { class: "soft" }, prefix && ` in Redis behind ${prefix}`), make("p", { class: "soft key" }, printed(why)),
     ));
     element.append(make("h3", {}, "Such as (values are replaced by their lengths)"), make("ul", {}, ...lines));
   }

@@ -19,8 +19,17 @@ export interface KeyClient extends Client {
   new: boolean;
 }
 
+/** Whose key it is, and the name by which they know it. */
+export interface Tenant {
+  /** Null if the key does not tell it. */
+  app: string | null;
+  key: string;
+}
+
 export interface HotKey {
   key: string;
+  /** Of a key of a tenant; missing where the policy has no tenants. */
+  tenant?: Tenant | null;
   count: number;
   error: number;
   share: number;
@@ -60,6 +69,7 @@ export interface Pattern {
   ttl_share: number | null;
   largest: number;
   largest_key: string;
+  largest_tenant?: Tenant | null;
   p50_ms: number | null;
   p99_ms: number | null;
   runs: number;
@@ -70,6 +80,8 @@ export interface Slot {
   rate: number;
   slot: number;
   keys: string[];
+  /** Of its keys. */
+  tenants?: (Tenant | null)[];
 }
 
 export interface Tag {
@@ -93,6 +105,8 @@ export interface SlowCommand extends Client {
   time: string;
   command: string;
   key: string | null;
+  /** Of a key of a tenant; missing where the policy has no tenants. */
+  tenant?: Tenant | null;
   at_redis_ms: number | null;
   in_proxy_ms: number | null;
   bytes_in: number;
@@ -118,6 +132,8 @@ export interface Incident {
   route: string;
   kind: string;
   subject: string;
+  /** Of a key of a tenant; missing where the policy has no tenants. */
+  tenant?: Tenant | null;
   about: string;
   began: string;
   ended: string | null;
@@ -147,6 +163,8 @@ export interface Remedy {
   action: "cap" | "cache" | "refuse" | "close";
   /** Without a key it is about commands: of a client, of one name, or of an app. */
   key: string | null;
+  /** Of a key of a tenant; missing where the policy has no tenants. */
+  tenant?: Tenant | null;
   client: string | null;
   command: string | null;
   app: string;
@@ -337,6 +355,7 @@ export interface Violation extends Partial<Client> {
   command?: string;
   shape?: string;
   key?: string;
+  tenant?: Tenant;
   keys?: number;
 }
 
@@ -395,7 +414,8 @@ export interface Finding {
   clients: FindingClient[];
   commands: { command: string; count: number }[];
   shapes: { shape: string; count: number }[];
-  exemplars: { words: string[]; at: string; why: string }[];
+  /** In Redis, keys of a tenant are behind the prefix; it is empty for others. */
+  exemplars: { words: string[]; at: string; why: string; prefix: string }[];
   exceptions: Exception[];
 }
 
