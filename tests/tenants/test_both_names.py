@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from proxy.cli import main
+from proxy.server.stored.json_form import as_json, from_json
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT
@@ -155,3 +156,22 @@ def test_in_violations_and_evidence(engine: Engine, tmp_path: Path, capsys: pyte
         said = capsys.readouterr().out
         assert "such as APPEND cart:1 '<1 bytes>', in Redis behind acme:" in said
         assert "such as APPEND other '<1 bytes>'\n" in said
+
+
+def test_in_scans(engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = "rules: {ttl: {lifetime: {default: 5m}, mode: audit}}"
+    (tmp_path / "tenants.yaml").write_text(POLICY.replace("rules: {}", rules))
+    engine.do("SET", "acme:cart:1", "x" * 4000)
+    engine.do("SET", "outside", "x")
+    words = ("scan", "--upstream", engine.url, "--policy", str(tmp_path / "tenants.yaml"))
+    assert main(words) in (0, 1)
+    text = capsys.readouterr().out
+    assert re.search(rf"^{re.escape(WORDS)} +string ", text, re.MULTILINE), "among the largest keys"
+    assert f"such as {WORDS}" in text
+    assert main((*words, "--json")) in (0, 1)
+    scan = json.loads(capsys.readouterr().out)
+    largest = by_key(scan["largest"])
+    assert largest["acme:cart:1"]["tenant"] == CART
+    assert "tenant" not in largest["outside"]
+    found = from_json(scan)
+    assert as_json(found)["largest"] == scan["largest"], "it is kept"

@@ -81,7 +81,7 @@ def _sample_of(told: Any) -> Sample | None:
 def _large(key: LargeKey) -> dict[str, Any]:
     shown = asdict(key)
     return {"key": shown.pop("text"), "pattern": key.place.pattern, "app": key.place.app} | {
-        name: value for name, value in shown.items() if name != "place"
+        name: value for name, value in shown.items() if name != "place" and (name != "tenant" or value is not None)
     }
 
 
@@ -139,4 +139,4 @@ def _known(row: type[_Row], told: Mapping[str, Any]) -> _Row:
 
 def _large_of(told: Mapping[str, Any]) -> LargeKey:
     its = (told["type"], told["members"], told["ttl"], _place(told), told["node"])
-    return LargeKey(told["memory"], told["key"], *its, told.get("database", 0))
+    return LargeKey(told["memory"], told["key"], *its, told.get("database", 0), told.get("tenant"))

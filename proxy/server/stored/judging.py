@@ -50,7 +50,8 @@ class Finding:
 class Judged:
     """What is known of a key: the `entry` of the schema that owns it ("" for none) and its `pattern`, the entry or else
     the key's shape; its `app` and that app's `team` ("" if it is nobody's); and what is wrong with it. If a rule
-    compresses its values, the rule and their `form`."""
+    compresses its values, the rule and their `form`; if it is a tenant's, the tenant's `own` name for it, and its app
+    as the name in Redis tells it."""
 
     pattern: str
     entry: str
@@ -58,6 +59,7 @@ class Judged:
     team: str
     findings: tuple[Finding, ...]
     form: tuple[str, ValueForm] | None = None
+    own: tuple[bytes, str] | None = None
 
 
 class _Owned(NamedTuple):
@@ -98,7 +100,9 @@ class StoredJudge:
                 if mode is not Mode.OFF:
                     findings += (Finding(step.rule.name, mode.value, excepted, fault),)
         title = "" if entry is None else entry.title
-        return Judged(title or shape(name), title, app, self._teams.get(app, ""), findings, self._form(key))
+        tenant = None if own is key else self._tenants.own(key.name)
+        whose = title, app, self._teams.get(app, "")
+        return Judged(title or shape(name), *whose, findings, self._form(key), tenant)
 
     def wants_members(self, key: StoredKey) -> bool:
         """Whether only the number of the key's members, for a string of its bytes, tells what is wrong with it."""

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from proxy.rules.stored import Fault
+from proxy.traffic.redaction import of_tenant
 from proxy.traffic.tag_spread import UnusualTags
 
 ENFORCED = "enforce"
@@ -119,7 +120,7 @@ class FaultRow:
 
 @dataclass(frozen=True, slots=True)
 class LargeKey:
-    """One of the largest keys; ``text`` shows it."""
+    """One of the largest keys; ``text`` shows it, and ``tenant`` has the tenant's own name for it, as JSON does."""
 
     memory: int
     text: str
@@ -129,11 +130,12 @@ class LargeKey:
     place: Place
     node: str
     database: int = 0
+    tenant: dict[str, Any] | None = None
 
     @property
     def shown(self) -> str:
-        """The key, and its database if that is not 0."""
-        return in_database(self.text, self.database)
+        """The key with both names of a tenant's, and its database if that is not 0."""
+        return in_database(self.text + of_tenant(self.tenant), self.database)
 
 
 def in_database(shown: str, database: int) -> str:

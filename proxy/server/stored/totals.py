@@ -4,7 +4,7 @@ import heapq
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.rules.stored import StoredFault, StoredKey
@@ -27,6 +27,7 @@ from proxy.server.stored.model import (
     add_row,
     in_database,
 )
+from proxy.traffic.redaction import of_tenant
 from proxy.traffic.tag_spread import TagSpread
 
 MOST_PATTERNS = 2_000
@@ -63,6 +64,8 @@ class Judged(Protocol):
     def findings(self) -> Iterable[Finding]: ...
     @property
     def form(self) -> tuple[str, ValueForm] | None: ...
+    @property
+    def own(self) -> tuple[bytes, str] | None: ...
 
 
 class Totals:
@@ -88,11 +91,15 @@ class Totals:
         node.bytes += memory * units
         node.unmeasured += key.memory is None
         node.databases[database] = node.databases.get(database, 0) + units
-        place = Place(judged.pattern, judged.app)
+        place, tenant = Place(judged.pattern, judged.app), self._tenant_of(judged)
         self._count(place, judged.team, key, units)
+
+        def named() -> str:
+            return in_database(self._show(key.name) + of_tenant(tenant), database)
+
         for found in judged.findings:
             self._find(
-                Kind(found.rule, found.fault.fault, *place, found.mode, found.fault.sure), found, key, database, units
+                Kind(found.rule, found.fault.fault, *place, found.mode, found.fault.sure), found, key, named, units
             )
         if judged.form is not None:
             self._count_form(*judged.form, key, units)
@@ -100,7 +107,7 @@ class Totals:
             its = [each for each in judged.findings if each.fault.fault is fault]
             self._count_fault(FaultOf(fault, judged.app), its, units)
         if key.memory is not None and (len(self._largest) < MOST_LARGEST or memory > self._largest[0][0]):
-            self._keep_large(key, place, node, database)
+            self._keep_large(key, place, node, database, tenant)
         if self._slot_keys is not None and self._slot_bytes is not None:
             slot = slot_of(key.name)
             self._slot_keys[slot] += units
@@ -167,7 +174,7 @@ class Totals:
             row.stored_bytes += key.stored * units
             row.plain_bytes += key.members * units
 
-    def _find(self, kind: Kind, found: Finding, key: StoredKey, database: int, units: int) -> None:
+    def _find(self, kind: Kind, found: Finding, key: StoredKey, shown: Callable[[], str], units: int) -> None:
         row = self.findings.get(kind)
         if row is None:
             if len(self.findings) >= 2 * MOST_FINDINGS:
@@ -179,9 +186,9 @@ class Totals:
         row.excepted += found.excepted * units
         row.bytes += (key.memory or 0) * units
         if len(row.exemplars) < MOST_EXEMPLARS:
-            shown = in_database(self._show(key.name), database)
-            if shown not in row.exemplars:
-                row.exemplars.append(shown)
+            exemplar = shown()
+            if exemplar not in row.exemplars:
+                row.exemplars.append(exemplar)
 
     def _count_fault(self, of: FaultOf, found: Sequence[Finding], units: int) -> None:
         row = self.faults.setdefault(of, FaultRow())
@@ -196,10 +203,15 @@ class Totals:
         else:
             row.excepted += units
 
-    def _keep_large(self, key: StoredKey, place: Place, node: NodeFigures, database: int) -> None:
+    def _tenant_of(self, judged: Judged) -> dict[str, Any] | None:
+        return None if judged.own is None else {"app": judged.own[1] or None, "key": self._show(judged.own[0])}
+
+    def _keep_large(
+        self, key: StoredKey, place: Place, node: NodeFigures, database: int, tenant: dict[str, Any] | None
+    ) -> None:
         self._order -= 1  # of keys with equal bytes, the first ones stay
         its = (key.memory or 0, self._show(key.name), key.type, key.members, key.ttl)
-        large = LargeKey(*its, place, node.name, database)
+        large = LargeKey(*its, place, node.name, database, tenant)
         entry = (large.memory, self._order, large)
         if len(self._largest) < MOST_LARGEST:
             heapq.heappush(self._largest, entry)

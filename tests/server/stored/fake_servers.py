@@ -44,6 +44,7 @@ class FakeJudged:
     team: str
     findings: tuple[FakeFinding, ...]
     form: tuple[str, ValueForm] | None = None
+    own: tuple[bytes, str] | None = None
 
 
 class FakeJudge:

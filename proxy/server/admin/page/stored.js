@@ -2,7 +2,7 @@
 // /stored, asked for once a minute; without a scan there is nothing to see.
 
 import { byId, put } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bothNames, bytes, count } from "./format.js";
 import { authorization } from "./stream.js";
 import { Table, long, longKey, text } from "./table.js";
 
@@ -14,7 +14,7 @@ const EACH_MS = 60e3;
 const owner = (app) => app || "nobody's";
 
 /** @param {StoredKey} row */
-const inDatabase = (row) => (row.database ? `db${row.database} ${row.key}` : row.key);
+const inDatabase = (row) => (row.database ? `db${row.database} ` : "") + (row.tenant ? bothNames(row.key, row.tenant) : row.key);
 
 /** @param {string} moment */
 const minute = (moment) => `${moment.slice(0, 16).replace("T", " ")} UTC`;

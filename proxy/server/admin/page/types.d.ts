@@ -631,6 +631,7 @@ export interface StoredFinding {
 
 export interface StoredKey {
   key: string;
+  tenant?: Tenant;
   pattern: string;
   app: string;
   memory: number;
