@@ -32,6 +32,7 @@ class Bench:
 
     def __init__(self, *clients: Any) -> None:
         self.changes: list[bool] = []
+        self.settles = True
         self.settled: list[float] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.forgotten: list[bytes] = []
@@ -44,8 +45,9 @@ class Bench:
     def changed(self) -> None:
         self.changes.append(bool(self.holds))
 
-    async def settle(self) -> None:
+    async def settle(self, seconds: float) -> bool:
         self.settled.append(self.loop.time())
+        return seconds > 0 and self.settles
 
     async def until_told(self) -> None:
         while any(not task.done() for task in self.tasks):
@@ -97,6 +99,26 @@ def test_what_is_under_way_is_answered_first(busy: Any, why: str, monkeypatch: p
             bench.loop.call_soon(answer, busy)
             await late.sent.wait()
             assert hold.begun == ""
+
+    run(main)
+
+
+def test_what_clients_have_sent_that_have_left_since_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.net.pool.tenant_holds._LEFT_SECONDS", 0.05)
+
+    async def main() -> None:
+        bench = Bench()
+        for prefix, waits in ((b"acme:", True), (b"globex:", False)):
+            bench.holds.has_left(prefix)
+            left, client = bench.loop.time(), Client()
+            hold = bench.holds.begin(client, b"acme:", 5.0)
+            await client.sent.wait()
+            assert (hold.begun, bench.settled[-1] - left >= 0.05) == ("", waits)
+            hold.end()
+        bench.settles = False
+        hold, client = bench.holds.begin(late := Client(), b"acme:", 5.0), late
+        await client.sent.wait()
+        assert hold.begun == "a command of its clients has not been answered in 1 s"
 
     run(main)
 

@@ -12,9 +12,11 @@ What a client of no tenant writes is not held, nor a command that is blocked in 
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from proxy.net.downstream.waiting import bring_on
+from proxy.session.commands import client_reply
 from proxy.session.ports.pause_port import TenantHold, TenantHoldPort
 from proxy.session.ports.pool_waiter import Waiter
 from proxy.session.session import Session
@@ -23,8 +25,12 @@ from proxy.session.state import Waiting
 _SETTLE_SECONDS = 1.0
 """How long commands under way may take to be answered."""
 _LOOK_SECONDS = 0.005
+_LEFT_SECONDS = 1.0
+"""How long what was sent on a connection that has been left may take to run, or to be lost."""
 _BLOCKED_SECONDS = 0.1
 """A command that may block, and has not been answered by then, is blocked."""
+
+_UNANSWERED = f"a command of its clients has not been answered in {_SETTLE_SECONDS:g} s"
 
 HoldOthers = Callable[[str, bytes, float], Awaitable[str]]
 EndOthers = Callable[[str, bytes], Awaitable[str]]
@@ -36,16 +42,17 @@ class _Held(NamedTuple):
 
 
 class TenantHolds(TenantHoldPort):
-    """Those of one route in one worker, each by its token. ``settle`` waits until shared connections have answered
-    what was sent on them; ``changed`` is called when something is held, or is not any more, ``forget`` with a tenant
-    whose keys may have gone. ``hold_others`` and ``end_others`` ask the other workers for the same."""
+    """Those of one route in one worker, each by its token. ``settle`` waits for so many seconds until shared
+    connections have answered what was sent on them, and tells whether they have; ``changed`` is called when something
+    is held, or is not any more, ``forget`` with a tenant whose keys may have gone. ``hold_others`` and ``end_others``
+    ask the other workers for the same."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         clients: Collection[Session],
         start: Callable[[Awaitable[None]], object],
-        settle: Callable[[], Awaitable[None]],
+        settle: Callable[[float], Awaitable[bool]],
         changed: Callable[[], None],
         forget: Callable[[bytes], None],
     ) -> None:
@@ -59,6 +66,7 @@ class TenantHolds(TenantHoldPort):
         self._changed = changed
         self._forget = forget
         self._held: dict[str, _Held] = {}
+        self._left: dict[bytes, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -93,18 +101,33 @@ class TenantHolds(TenantHoldPort):
         self._changed()
         return ""
 
+    def has_left(self, prefix: bytes) -> None:
+        """A client of this tenant has left its connection. What it has sent there may run still."""
+        self._left.pop(prefix, None)
+        self._left[prefix] = now = self.loop.time()
+        for each in [each for each, at in self._left.items() if at < now - _LEFT_SECONDS]:
+            del self._left[each]
+
     async def _settled(self, prefix: bytes) -> str:
         begun = self.loop.time()
         theirs = [each for each in self._clients if each.tenant is not None and _meet(each.tenant.prefix, prefix)]
         blocked = any(each.blocked for each in theirs)
-        while theirs := [each for each in theirs if _is_under_way(each)]:
+        unheard = {id(each) for each in theirs if client_reply.may_have_silent(each) and not each.blocked}
+        for each in theirs:
+            if id(each) in unheard:
+                client_reply.ask_behind(each, partial(unheard.discard, id(each)))
+        while theirs := [each for each in theirs if not each.gone and (id(each) in unheard or _is_under_way(each))]:
             if self.loop.time() - begun > _SETTLE_SECONDS:
-                return f"a command of its clients has not been answered in {_SETTLE_SECONDS:g} s"
+                return _UNANSWERED
             await asyncio.sleep(_LOOK_SECONDS)
         if blocked:
             await asyncio.sleep(max(0.0, begun + _BLOCKED_SECONDS - self.loop.time()))
-        await self._settle()  # also what clients have sent that have left since
-        return ""
+        await asyncio.sleep(max(0.0, self._last_left(prefix) + _LEFT_SECONDS - self.loop.time()))
+        # Also what clients have sent on shared connections that have left since.
+        return "" if await self._settle(_SETTLE_SECONDS) else _UNANSWERED
+
+    def _last_left(self, prefix: bytes) -> float:
+        return max((at for each, at in self._left.items() if _meet(each, prefix)), default=float("-inf"))
 
 
 def _meet(prefix: bytes, other: bytes) -> bool:
@@ -114,8 +137,6 @@ def _meet(prefix: bytes, other: bytes) -> bool:
 
 def _is_under_way(client: Session) -> bool:
     # Behind a command that is blocked, others may run at any time.
-    if client.gone:
-        return False
     state = client.state
     waits = type(state) is Waiting or (state.blocked == 1 and client.sender.pending_replies == 1)
     streams = client.intake.streams() and state.transaction is None

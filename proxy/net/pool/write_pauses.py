@@ -136,13 +136,17 @@ class WritePauses(PausePort):
         """Send no more writes on shared connections, and wait until those that were sent are answered."""
         self._announced.append(self._loop.call_later(_ANNOUNCED_SECONDS, self.look))
         self.gate.closed = True
-        await self._settle_shared()
+        await self._settle_shared(_SETTLE_SECONDS)
 
-    async def _settle_shared(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLE_SECONDS):
+    async def _settle_shared(self, seconds: float) -> bool:
+        # Whether they have all been answered by then.
+        try:
+            async with asyncio.timeout(seconds):
                 for _ in range(2):  # the second time, what has followed from them
                     await asyncio.gather(*map(_settle, self._shared()))
+        except TimeoutError:
+            return False
+        return True
 
     def _shared(self) -> Iterator[UpstreamConnection]:
         return (each for each in self._connections.all.members.values() if each.shared and each.vacant())

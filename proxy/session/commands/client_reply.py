@@ -16,10 +16,14 @@ from proxy.hotpath.upstream.upstream_pipeline import MARK
 from proxy.session import reply_mode
 from proxy.session.commands.exec_abort import ABORTING_COMMAND
 from proxy.session.session import Session
+from proxy.session.state import Keeping, Pinned
 from proxy.wire.encode import encode_command
 
+_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
+_SKIP = encode_command([b"CLIENT", b"REPLY", b"SKIP"])
 _MARK = encode_command([MARK])
+_PING = encode_command([b"PING"])
 
 
 def relay(session: Session) -> None:
@@ -79,6 +83,31 @@ def ends_relaying(session: Session) -> bool:
         session.close("out_of_step")
         return False
     return True
+
+
+def may_have_silent(session: Session) -> bool:
+    """Whether the client may have sent commands of which no reply says that they have run."""
+    state = session.state
+    return type(state) is Pinned and state.keeping is Keeping.FOR_GOOD
+
+
+def ask_behind(session: Session, told: Callable[[], object]) -> None:
+    """Call ``told`` when all that such a client has sent has run. It is not called where that cannot be asked: inside
+    MULTI, and where the connection is subscribed or relayed."""
+    state = session.on_its_own
+    confined = state.subscriptions is not None and state.subscriptions.confines()
+    mode = state.reply_mode
+    if state.transaction is not None or confined or mode == reply_mode.RELAYED:
+        return
+
+    def come(_frame: bytes) -> bytes:
+        told()
+        return b""
+
+    entry = InFlightEntry(session.sender, 1, EDIT, come)
+    session.sender.issue(state.upstream, _PING if mode == reply_mode.ON else _ON, entry)
+    if mode != reply_mode.ON:
+        session.sender.send_unanswered(_OFF if mode == reply_mode.OFF else _SKIP)
 
 
 def end(session: Session) -> None:

@@ -14,7 +14,7 @@ from typing import NoReturn
 from proxy.commands.held_by_pause import held_by_pause, pauses_writes
 from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.verdict import chained
-from proxy.session.commands import switching
+from proxy.session.commands import client_reply, switching
 from proxy.session.item import Arrival, Item, LookAhead
 from proxy.session.ports.pause_port import PausePort
 from proxy.session.progress import NotYet
@@ -73,6 +73,15 @@ def check_unit(session: Session, look_ahead: LookAhead) -> None:
             _wait(session, pauses)
         if session.effective_policy.table.specs[command_id].state is ConnectionState.EXEC:
             return
+
+
+def note_leaving(session: Session) -> None:
+    """The client leaves its connection, on which what it has sent may run still."""
+    pauses = session.ports.pauses
+    if pauses is None or not session.intake.prefix:
+        return
+    if session.sender.pending_replies > 0 or client_reply.may_have_silent(session):
+        pauses.tenants.has_left(session.intake.prefix)
 
 
 def _is_paused(session: Session, pauses: PausePort, item: Item) -> bool:

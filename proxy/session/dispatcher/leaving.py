@@ -8,13 +8,13 @@ from proxy.commands.table import ConnectionState
 from proxy.hotpath.upstream.in_flight import EDIT
 from proxy.rules.context import NO_SLOT
 from proxy.session import reply_mode
-from proxy.session.commands import cached_answers, client_reply, follow_ups, sending, switching
+from proxy.session.commands import cached_answers, client_reply, follow_ups, sending, switching, write_pauses
 from proxy.session.commands.forwarding import forward_unchanged
 from proxy.session.commands.handler import Handler
 from proxy.session.item import Item
 from proxy.session.logins import login
 from proxy.session.session import Session
-from proxy.session.state import Awaited, Event, Keeping, Pinned, ended
+from proxy.session.state import Awaited, Event, ended
 from proxy.wire.encode import OK
 
 _RESET_REPLY = b"+RESET\r\n"
@@ -57,7 +57,7 @@ def _reset_by(session: Session, frame: bytes) -> bytes:
 
 
 def _start_over(session: Session) -> None:
-    silenced = type(session.state) is Pinned and session.state.keeping is Keeping.FOR_GOOD
+    silenced = client_reply.may_have_silent(session)
     upstream = session.leave_upstream()
     if upstream is not None:
         session.ports.pools.close_gracefully(upstream)
@@ -124,6 +124,7 @@ def turn_away(session: Session, error: bytes, cause: str) -> None:
 def leave(session: Session) -> None:
     """The client has left: its pending replies are dropped, its private upstream is closed."""
     sender = session.sender
+    write_pauses.note_leaving(session)
     sender.gone = True
     session.reconsider()
     session.intake.finish()

@@ -24,6 +24,9 @@ class TenantHoldPort(Protocol):
     def holds(self, prefix: bytes) -> bool:
         """Whether those of this tenant's clients are."""
 
+    def has_left(self, prefix: bytes) -> None:
+        """A client of this tenant has left its connection. What it has sent there may run still."""
+
     def begin(self, waiter: Waiter, prefix: bytes, seconds: float) -> TenantHold:
         """Hold them back, in all workers, for so many seconds at most. Call ``arrived`` when those under way have been
         answered, or it has failed."""
