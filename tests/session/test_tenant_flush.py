@@ -74,6 +74,9 @@ class Pauses:
         self.settle()
         return self.held[-1]
 
+    def has_left(self, prefix: bytes) -> None:
+        """What was sent has run."""
+
     def wait(self, waiter: Waiter) -> UpstreamWait:
         self.waiting.append(waiter)
         return Wait()
@@ -187,10 +190,6 @@ def test_what_redis_says_instead() -> None:
             [b"-NOPERM no\r\n", page(b"0")],
             DENIED + b"this user may not run UNLINK" + NONE_GONE,
         ),
-        (
-            None,
-            DENIED + b"no connection to Redis could be had for it" + MAY_BE_GONE % 1,
-        ),
     ):
         client.say("FLUSHDB")
         (hold,) = route.pauses.held
@@ -243,6 +242,34 @@ def test_a_client_that_leaves_holds_until_its_deletes_are_answered() -> None:
     other = route.client()
     other.say("FLUSHDB")
     other.on_close()
+    assert route.pauses.held == []
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_deletes_on_a_connection_that_is_lost_are_held_for(leaves: bool) -> None:
+    route, client = begin()
+    client.say("FLUSHDB")
+    (hold,) = route.pauses.held
+    hold.tell()
+    answer(route, page(b"3", b"acme:a"))
+    if leaves:
+        client.on_close()
+    route.asked.pop()[2](None)
+    if not leaves:
+        assert client.heard() == DENIED + b"no connection to Redis could be had for it" + MAY_BE_GONE % 1
+    assert route.pauses.held == [hold]
+    route.timers.pop()()
+    assert route.pauses.held == []
+
+
+def test_without_a_connection_nothing_is_held_for() -> None:
+    route, client = begin()
+    client.say("FLUSHDB")
+    (hold,) = route.pauses.held
+    hold.tell()
+    route.asked.pop()[2](None)
+    hold.tell()
+    assert client.heard() == DENIED + b"no connection to Redis could be had for it" + NONE_GONE
     assert route.pauses.held == []
 
 

@@ -8,7 +8,7 @@
 SCAN tells each key that is there during the whole walk, and nobody creates one meanwhile. So whatever was written
 before is gone, and whatever comes behind it stays. Where one of the steps fails, the error says how many keys have
 gone. UNLINKs that are not answered when the client leaves or the time is over may still run, so the hold ends behind
-them.
+them; where their connection is lost, so that nobody answers, some seconds later.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ from proxy.wire.encode import OK, encode_error
 _MOST_AT_ONCE = 100
 """Keys of one UNLINK."""
 _LATE_SECONDS = 5.0
-"""For replies that are pending when the time is over."""
+"""For replies that are pending when the time is over, and for deletes on a connection that is lost."""
 _END_SECONDS = 5.0
 """For workers to settle before the walk, and to say afterwards what they have held."""
 _SYNTAX_ERROR = b"-ERR syntax error\r\n"
@@ -104,26 +104,43 @@ class _Asking:
         self._ask = tenant_walks.asking(session, writes=True)
         self._hold = hold
         self.pending = False
+        self._deletes = False
         self._over = False
         self._session = session
 
     def __call__(self, questions: Questions, answered: Answered) -> None:
         """Ask."""
         self.pending = True
+        self._deletes = any(question[0] == b"UNLINK" for question in questions)
         self._ask(questions, partial(self._come, answered))
 
     def _come(self, answered: Answered, frames: Sequence[bytes] | None) -> None:
+        if frames is None and self._deletes:
+            self._end_later()
+        else:
+            self.pending = False
+        if not self._over:
+            answered(frames)
+        elif not self.pending:
+            self._hold.end()
+
+    def _end_later(self) -> None:
+        # The connection is lost with deletes that may have arrived.
+        self._session.ports.route.after(_LATE_SECONDS, self._have_ended)
+
+    def _have_ended(self) -> None:
         self.pending = False
         if self._over:
             self._hold.end()
-        else:
-            answered(frames)
 
     def end(self, waiter: Session | None = None) -> None:
         """The walk is over; ``waiter`` waits for what the workers say."""
         # What is asked on the client's own connection ends with it.
-        lost = self._session.gone and type(self._session.state) is Pinned
-        if not self._over and (lost or not self.pending):
+        if not self._over and self.pending and self._session.gone and type(self._session.state) is Pinned:
+            self.pending = self._deletes
+            if self.pending:
+                self._end_later()
+        if not self._over and not self.pending:
             self._hold.end(waiter)
         self._over = True
 
