@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,25 @@ def test_memory_holds_the_form_in_which_redis_has_the_value(
 
         eventually(answered_from_memory)
         eventually(lambda: len(stored) < own_keyrail.metric("keyrail_local_cache_memory_bytes") < len(value))
+
+
+def test_redis_answers_what_becomes_large(own_keyrail: Keyrail, engine: Engine, protocol: int) -> None:
+    # An answer of Keyrail's own waits in memory for a client that does not read; one of Redis does so for a second.
+    small, large = b"a" * 1_000_000, random.Random(1).randbytes(20_000) + b"a" * 3_000_000
+    for key, value in ((b"doc:1", small), (b"doc:2", large)):
+        engine.do("SET", key, pack(value, STRING, Codec.ZSTD, 3, 10))
+    with own_keyrail.wire(protocol) as wire:
+
+        def asked(*argv: bytes) -> int:
+            calls = engine.calls(argv[0].decode().lower())
+            told: Any = wire.value(*argv)
+            assert (told if argv[0] == b"GET" else told[0]) in (small, large)
+            return engine.calls(argv[0].decode().lower()) - calls
+
+        eventually(lambda: asked(b"GET", b"doc:1") == 0)
+        eventually(lambda: asked(b"MGET", b"doc:1", b"plain:none") == 0)
+        assert all(asked(b"GET", b"doc:2") > 0 for _ in range(5))
+        assert all(asked(b"MGET", b"doc:2", b"plain:none") > 0 for _ in range(5))
 
 
 def test_each_policy_reads_memory_in_its_own_form(

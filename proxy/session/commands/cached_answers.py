@@ -27,6 +27,8 @@ from proxy.session.session import Session
 from proxy.session.state import POOLED, Awaited
 from proxy.wire.encode import encode_command
 
+_LARGEST = (1 << 20) + 64
+"""Bytes for each key that an answer may have that rules change. No value that Keyrail has compressed is larger."""
 _PING = encode_command([b"PING"])
 _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _REPLY_OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
@@ -41,10 +43,14 @@ def answer(session: Session, reads: CachedReads, item: Item) -> bool:
     else:
         payload = reads.answer_parts([key.name for key in item.command.known_keys])
     if payload is not None:
+        if item.value_edit is not None:
+            payload = item.value_edit(payload)
+            if len(payload) > _LARGEST * len(item.command.known_keys):
+                return False  # it would wait here for as long as its client does not read
         if session.trace is not None:
             session.trace.without_reply()
             session.trace = None
-        sending.answer(session, payload if item.value_edit is None else item.value_edit(payload))
+        sending.answer(session, payload)
         return True
     if reads.outcome == COUNTED:
         item.holds = False
