@@ -4,5 +4,6 @@ frames.py        one value: valkey-GLIDE's form for strings, Keyrail's own for f
 dictionaries.py  what small values have in common
 training.py      trains a dictionary, and tries it
 budget.py        how many bytes one worker makes of them
-replies.py       a reply with its values decompressed
+making.py        a reply with its values decompressed, step by step
+replies.py       the edits of replies
 """

@@ -1,19 +1,23 @@
-"""How many bytes one worker makes of compressed values: so many at once, and so many a second.
+"""How many bytes one worker makes of compressed values: so many at once, so many a second, and so many in a turn of its
+event loop.
 
-Fifty bytes can hold a megabyte, and the replies to many requests arrive in one read. No client of the worker is sent
-anything before that read is worked off, so all that is made of it is in memory together.
+Fifty bytes can hold a megabyte, and the replies to many requests arrive in one read. What is made of a reply is in
+memory until all of it is made.
 """
 
 from collections.abc import Callable
 
 from proxy.compression.dictionaries import NO_DICTIONARIES, Dictionaries
 from proxy.compression.frames import unpack
+from proxy.hotpath.upstream.late_replies import Portions
 
 MOST_AT_ONCE = 256 << 20
 PER_SECOND = 512 << 20
 """More than a worker decompresses."""
 _UNREADABLE = 64 << 10
 """What counts for bytes that only look compressed: to find that out takes time, too."""
+_EACH = 16 << 10
+"""What a value takes of a portion beside its bytes: to begin takes 10 to 15 microseconds."""
 
 
 class TooMuchError(Exception):
@@ -27,18 +31,23 @@ def _never() -> float:
 
 class PlainBudget:
     """What is left, in bytes; all rules of a worker share it (``Memory.shared``). Its ``clock`` tells seconds, and may
-    be set back."""
+    be set back. The ``portions`` say what may be made in this turn."""
 
-    __slots__ = ("_clock", "_left", "_refilled")
+    __slots__ = ("_clock", "_left", "_portions", "_refilled")
 
     def __init__(self, clock: Callable[[], float] = _never) -> None:
         self._clock = clock
         self._left = MOST_AT_ONCE
         self._refilled = 0.0
+        self._portions = Portions()
 
     def run_by(self, clock: Callable[[], float]) -> None:
         """Use this clock from now on."""
         self._clock = clock
+
+    @property
+    def portions(self) -> Portions:
+        return self._portions
 
     @property
     def left(self) -> int:
@@ -54,7 +63,9 @@ class PlainBudget:
         if self.left <= 0:
             raise TooMuchError
         value = unpack(stored, version, dictionaries)
-        self._left -= _UNREADABLE if value is stored else len(value)
+        size = _UNREADABLE if value is stored else len(value)
+        self._left -= size
+        self._portions.spend(size + _EACH)
         return value
 
 
@@ -70,6 +81,10 @@ class CountedBudget(PlainBudget):
         self._budget = budget
         self._note = note
         self._cpu = cpu
+
+    @property
+    def portions(self) -> Portions:
+        return self._budget.portions
 
     @property
     def left(self) -> int:

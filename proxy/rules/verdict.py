@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from proxy.commands.spec import Spec
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
+from proxy.hotpath.upstream.late_replies import LateEdit, Making, Portions
+from proxy.tenants.replies import ErrorEdit
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 """Maps one whole reply frame (with its CRLF) to the frame that the client gets instead. Pure."""
@@ -15,7 +17,32 @@ def chained(first: ReplyEdit | None, then: ReplyEdit | None) -> ReplyEdit | None
     """Both edits, one after the other; the first one gets Redis's reply."""
     if first is None or then is None:
         return first or then
+    if isinstance(first, ErrorEdit) and isinstance(then, LateEdit):
+        return _BehindErrors(first, then)
     return lambda frame: then(first(frame))
+
+
+class _BehindErrors(LateEdit):
+    """Both edits, of which the first one changes errors alone."""
+
+    __slots__ = ("_errors", "_then", "opening")
+
+    def __init__(self, errors: ErrorEdit, then: LateEdit) -> None:
+        self._errors = errors
+        self._then = then
+        self.opening = then.opening
+
+    @property
+    def portions(self) -> Portions:
+        return self._then.portions
+
+    def passes(self, head: bytes) -> int:
+        return self._then.passes(head)
+
+    def making(self, pieces: list[bytes]) -> Making:
+        if pieces[0].startswith(b"-"):
+            pieces = [self._errors(b"".join(pieces))]
+        return self._then.making(pieces)
 
 
 @dataclass(frozen=True, slots=True)

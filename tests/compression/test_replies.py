@@ -10,7 +10,8 @@ import pytest
 from proxy.commands.compressed_values import ReplyValues
 from proxy.compression.budget import MOST_AT_ONCE, PlainBudget
 from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack
-from proxy.compression.replies import MOST_IN_REPLY, TOO_LARGE, TOO_MUCH, OfPlain, PlainReply
+from proxy.compression.making import MOST_IN_REPLY
+from proxy.compression.replies import TOO_LARGE, TOO_MUCH, OfPlain, PlainReply
 from tests.compression.dictionaries import json_dictionary
 from tests.compression.histories import json_of
 

@@ -277,6 +277,9 @@ def a_large_reply_that_an_edit_has_made_is_told(module: ModuleType) -> None:
         def __call__(self, frame: bytes) -> bytes:
             return b"$40\r\n" + 40 * b"x" + b"\r\n" if frame == BULK else OK
 
+        def begin(self, pieces: list[bytes], _: object) -> list[bytes]:
+            return [self(b"".join(pieces))]
+
     def edited(count: int, action: int) -> list[object]:
         bench.events.clear()
         bench.upstream.send_run(client, b"run", count)
@@ -460,6 +463,9 @@ def a_long_reply_that_is_needed_whole_is_scanned_once(module: ModuleType) -> Non
             self.append(frame)
             return b""
 
+        def begin(self, pieces: list[bytes], _reply: Any) -> list[bytes]:
+            return [self(b"".join(pieces))]
+
     frame = b"%3000\r\n" + b"$4\r\nname\r\n*2\r\n:12\r\n$3\r\nabc\r\n" * 3000
     pieces = [frame[at : at + 61] for at in range(0, len(frame), 61)]
     for action in (module.EDIT, module.EDIT_SOME, module.NOTE):
@@ -526,6 +532,9 @@ def an_edit_of_some_replies_lets_others_pass_in_pieces(module: ModuleType) -> No
         def __call__(self, frame: bytes) -> bytes:
             return b"<" + frame + b">"
 
+        def begin(self, pieces: list[bytes], _reply: Any) -> list[bytes]:
+            return [self(b"".join(pieces))]
+
     for frame in (b"$9\r\nabdefghij\r\n", OK, b"$-1\r\n", b"$0\r\n\r\n"):
         for cut in range(1, len(frame)):
             bench = Bench(module)
@@ -561,6 +570,9 @@ def an_edit_of_some_replies_is_for_a_whole_run(module: ModuleType) -> None:
 
         def __call__(self, frame: bytes) -> bytes:
             return b"<" + frame + b">"
+
+        def begin(self, pieces: list[bytes], _reply: Any) -> list[bytes]:
+            return [self(b"".join(pieces))]
 
     frames = [b"$4\r\nabdd\r\n", b"$4\r\nabcd\r\n", b"$-1\r\n", ERROR, b"$0\r\n\r\n", b"$3\r\nabc\r\n", b"$2\r\nab\r\n"]
     edited = [b"<" + frame + b">" if b"abc" in frame or frame == ERROR else frame for frame in frames]

@@ -23,6 +23,12 @@ class Listener:
     def overflowing(self, sink: Any) -> None:
         self.events.append(("overflowing", sink))
 
+    def hold(self) -> None:
+        self.events.append("hold")
+
+    def resume_for(self, client: object) -> None:
+        self.events.append("go on")
+
     def command_refused(self, line: bytes) -> None:
         self.events.append(("command_refused", line))
 

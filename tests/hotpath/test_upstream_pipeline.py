@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.hotpath import cases_of_actions, cases_of_streams
+from tests.hotpath import cases_of_actions, cases_of_late_replies, cases_of_streams
 from tests.hotpath.bench import BULK, ERROR, OK, PIPELINE, PUSH, Bench, cases_of, heard
 
-CASES = cases_of(cases_of_actions) | cases_of(cases_of_streams)
+CASES = cases_of(cases_of_actions) | cases_of(cases_of_late_replies) | cases_of(cases_of_streams)
 
 FRAMES = [OK, ERROR, BULK, b"*0\r\n", b"*2\r\n$-1\r\n*1\r\n:5\r\n", b"_\r\n", b"%1\r\n+a\r\n:1\r\n", b"*-1\r\n"]
 

@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from proxy import hotpath
-from tests.hotpath import cases_of_actions, cases_of_streams
+from tests.hotpath import cases_of_actions, cases_of_late_replies, cases_of_streams
 from tests.hotpath.bench import cases_of
 from tests.transcripts.replay import Transcript, load, play, shareable, ways
 
@@ -37,7 +37,7 @@ SOURCE = re.sub(
 )
 NAME = "pipeline_broken_on_purpose"
 
-CASES = cases_of(cases_of_actions) | cases_of(cases_of_streams)
+CASES = cases_of(cases_of_actions) | cases_of(cases_of_late_replies) | cases_of(cases_of_streams)
 RECORDED = {name: transcript for name, transcript in load().items() if name.startswith("valkey")}
 
 BREAKS: dict[str, tuple[str, str]] = {
@@ -68,13 +68,44 @@ BREAKS: dict[str, tuple[str, str]] = {
         "            s",
     ),
     "what comes later is not collected": (
-        "self.collected.append(self._cut(data, p, i, n))\n            return n if",
-        "return n if",
+        "self.collected.append(self._cut(data, p, i, n))\n            if",
+        "if",
     ),
-    "a collected frame never ends": (
-        "self.scanner.elements > 0 or self._whole(self.head, taken(self.collected))",
-        "True",
+    "a collected frame never ends": ("return self._complete_frame(self.head, pieces, n)", "return n"),
+    "what is behind a late reply is looked at": ("return _LATE - n", "return n"),
+    "what comes behind a late reply is looked at": (
+        "        if self.late:\n            self.rest",
+        "        if False:\n            self.rest",
     ),
+    "a late reply is pending for ever": (
+        "        self.complete_edited(self.head, self.late_sent, self.late_made)\n",
+        "",
+    ),
+    "nobody is told how large a late reply was": ("self.late_made += len(piece)", "pass"),
+    "a late reply never ends": ("        self.late = False\n        self.listener", "        self.listener"),
+    "no more is read": ("self.listener.resume_for(None)", "pass"),
+    "more is read all the same": ("self.listener.hold()", "pass"),
+    "what waited for a late reply is forgotten": ('self.receive(b"")', "pass"),
+    "a late reply leaves at its end": ("            self.end_round()\n\n    def end_late", "\n    def end_late"),
+    "a message comes within a late reply": ("if not self.late and (self.scanner.elements", "if (self.scanner.elements"),
+    "a late reply is whole": ("return not self.late and self.scanner", "return self.scanner"),
+    "a late reply has no part": ("return not self.late and not self.rest", "return not self.rest"),
+    "a late reply stands still": ("late = object() if self.late else None", "late = None"),
+    "others wait for a long reply": ("self.listener.on_large_head(self.head.sink)\n\n    def", "pass\n\n    def"),
+    "a late reply overflows unseen": (
+        "        if sink.full:\n            self.over",
+        "        if False:\n            self.over",
+    ),
+    "who has left wants a late reply": ("or self.head is None or self.head.sink.gone", "or self.head is None"),
+    "a lost connection wants a late reply": (
+        "return self.closed or self.head is None or",
+        "return self.head is not None and",
+    ),
+    "what failed is reported by a lost connection": (
+        "if not self.closed:\n            self.listener.out",
+        "if True:\n            self.listener.out",
+    ),
+    "an error may be late": ("entry.action != EDIT_SOME or begun[0] == _MINUS", "entry.action != EDIT_SOME"),
     "a part of a reply is not paid": (
         "if done > 0:\n            self.complete(entry, done)\n        part: ReplyPart",
         "part: ReplyPart",
@@ -135,7 +166,10 @@ BREAKS: dict[str, tuple[str, str]] = {
         '            data = self.rest + data\n            self.rest = b""',
         "            data = self.rest + data",
     ),
-    "odd bytes are swallowed": ("            self.listener.out_of_step()", "            pass"),
+    "odd bytes are swallowed": (
+        "            self.listener.out_of_step()\n\n    def _distribute",
+        "            pass\n\n    def _distribute",
+    ),
     "a push is taken for a reply": (
         "elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):",
         "elif self.arrays and p[i] == _STAR:",
@@ -217,8 +251,8 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if sent > self.large:",
     ),
     "an edit sees what follows too": (
-        "return n if self._whole(entry, self._cut(data, p, i, n))",
-        "return n if self._whole(entry, self._cut(data, p, i, size))",
+        "return self._complete_frame(entry, [self._cut(data, p, i, n)], n)",
+        "return self._complete_frame(entry, [self._cut(data, p, i, size)], n)",
     ),
     "an error ends one confirmation only": ("entry.due if entry.due > 0 else 1, True)", "1)"),
     "a null array is taken apart": ("if count <= 0:", "if count == 0:"),

@@ -220,6 +220,7 @@ def test_what_happens_in_the_pipeline_of_a_lost_connection_concerns_nobody() -> 
         "command_refused": [b""],
         "on_large_head": [ReplySink()],
         "overflowing": [ReplySink()],
+        "resume_for": [None],
     }
     for name in [name for name in vars(PipelineListener) if not name.startswith("_")]:
         getattr(listener, name)(*given.get(name, []))

@@ -117,6 +117,12 @@ class Complaints:
     def overflowing(self, sink: ReplySink) -> None:
         """It is read all the same."""
 
+    def hold(self) -> None:
+        """It brings nothing by itself."""
+
+    def resume_for(self, client: object) -> None:
+        """It brings nothing by itself."""
+
     def command_refused(self, line: bytes) -> None:
         """What Redis knows does not change here."""
 

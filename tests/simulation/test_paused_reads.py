@@ -26,6 +26,7 @@ A_MOMENT = 0.8
 LONGER = 2.0
 """The same, where the new connection may be lost."""
 PAUSE = 3.0
+COMPRESSED = policy('rules:\n  small: {compress: {keys: ["k:*", "w:*"]}, mode: enforce}\n')
 REFUSING = policy("rules:\n  no: {refuse: [DBSIZE], mode: enforce}\n")
 
 
@@ -85,7 +86,7 @@ def test_reads_wait_for_no_pause(seed: int, loses: bool) -> None:
         else:
             cluster = world.cluster(replicas=world.chance.choice((0, 1)))
             url, servers = cluster.seeds, lambda: [each.server for each in cluster.primaries()]
-        rules = world.chance.choice((TRANSPARENT, CACHED, SHARED, REFUSING))
+        rules = world.chance.choice((TRANSPARENT, CACHED, SHARED, REFUSING, COMPRESSED))
         keyrail = await world.keyrail(url, rules, traces=world.chance.choice((0, 50)))
 
         def truth(key: bytes) -> int:

@@ -29,6 +29,7 @@ OF_BYTES = {
     *(
         "cluster/scan_cursor.py",
         "commands/expiry.py",
+        "compression/making.py",
         "compression/replies.py",
         "commands/values.py",
         "hotpath/upstream/reply_actions.py",

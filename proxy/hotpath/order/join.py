@@ -11,13 +11,14 @@ are frequent, are made one in here. No more than ``most`` bytes are kept: behind
 an error. While joins keep many bytes for a client, it asks for no more.
 
 ``edit``, if set, is applied to the joined reply. If ``joined`` or ``edit`` returns nothing, the segment's reply is
-still to come: another join has been begun for it.
+still to come: another join has been begun for it, or the edit takes several turns of the event loop.
 """
 
 from collections.abc import Callable, Sequence
 
-from proxy.hotpath.order.reply_order import MOST_HELD, Segment
-from proxy.hotpath.upstream.in_flight import ReplyPart
+from proxy.hotpath.order.reply_order import MOST_HELD, LatePlace, Segment
+from proxy.hotpath.upstream.in_flight import ReplyPart, taken
+from proxy.hotpath.upstream.late_replies import LateEdit
 from proxy.wire.reply import ReplyScanner
 
 _MOST_JOINED = 256 << 20
@@ -136,7 +137,7 @@ class Join:
         self.runs = []
         segment.order.joining -= self.size
         if reply and self.edit is not None:
-            reply = self.edit(reply)
+            reply = _edited(self.edit, reply, segment)
         if reply:
             segment.order.bring(segment, reply)
 
@@ -166,6 +167,13 @@ class Join:
         """The joined reply, where no frame is an error."""
         assert self.joined is not None, "where it is None, a subclass makes the reply"
         return self.joined(self.frames())
+
+
+def _edited(edit: Callable[[bytes], bytes], reply: bytes, segment: Segment) -> bytes:
+    if not isinstance(edit, LateEdit):
+        return edit(reply)
+    parts = edit.begin([reply], LatePlace(segment))
+    return b"" if parts is None else taken(parts)
 
 
 class ValuesJoin(Join):

@@ -4,6 +4,9 @@ from proxy.hotpath.upstream.in_flight cimport InFlightEntry, ReplySink, taken
 from proxy.hotpath.upstream.upstream_pipeline cimport UpstreamPipeline
 
 
+cdef int _LARGE
+
+
 cdef class Segment(ReplySink):
     cdef public ReplyOrder order
     cdef public UpstreamPipeline source
@@ -51,6 +54,7 @@ cdef class ReplyOrder:
     @cython.locals(asker=ReplySink, chunk=bytes)
     cpdef take(self, Segment segment)
     cpdef bint is_next(self, Segment segment) except -1
+    @cython.locals(chunk=bytes)
     @cython.locals(chunk=bytes)
     cdef _leave(self, Segment segment)
     @cython.locals(asker=ReplySink, segment=Segment, next_entry=Segment, done=cython.Py_ssize_t)

@@ -33,6 +33,8 @@ from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 
 MOST_HELD = 1 << 20
 """Bytes; while more are held back for a client, none of its commands is forwarded."""
+_LARGE = 65536
+"""Bytes of a piece that leaves by itself: to join many of these would take long."""
 
 
 class Segment(ReplySink):
@@ -86,6 +88,47 @@ class Segment(ReplySink):
         self.gone = True
         self.held.clear()
         self.out.clear()
+
+
+class LatePlace:
+    """Brings a segment, which is nobody else's, a reply whose edit takes several turns of the event loop: see
+    ``LateReply``. It leaves at once: who sends the client a message meanwhile could not tell that a part has left."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._pieces: list[bytes] = []
+
+    def begin_late(self) -> None:
+        """One more reply is pending there."""
+        self._segment.pending_replies += 1
+        self._segment.order.ask(self._segment, 1)
+
+    def is_long(self) -> None:
+        """No other client waits behind it."""
+
+    def is_unwanted(self) -> bool:
+        """Whether its client has gone."""
+        return self._segment.gone
+
+    def take_late(self, piece: bytes) -> None:
+        """Its next bytes."""
+        self._pieces.append(piece)
+
+    def end_late(self) -> None:
+        """It may leave."""
+        segment = self._segment
+        if segment.gone:
+            return
+        for piece in self._pieces:
+            segment.order.bring(segment, piece)
+        segment.pending_replies -= 1
+        segment.advance()
+
+    def fail_late(self) -> None:
+        """It cannot be made."""
+        client = self._segment.client()
+        if client is not None:
+            client.close("internal_error")
 
 
 class OwnAnswers(Segment):
@@ -250,7 +293,9 @@ class ReplyOrder:
         if segment.held:
             for chunk in segment.held:
                 self.size -= len(chunk)
-            self.asker.out.extend(segment.held)
+                self.asker.out.append(chunk)
+                if len(chunk) >= _LARGE:
+                    self.asker.flush()
             segment.held.clear()
         if segment.out:
             self.asker.out.append(taken(segment.out))

@@ -11,8 +11,8 @@ many frames are due, and the action on them:
     REPLACE   the frame is dropped and ``payload`` leaves in its place (a refusal inside MULTI)
     EDIT      the whole frame is handed to ``payload(frame)``, and what that returns is sent
     EDIT_ERROR as EDIT if the frame is an error, otherwise as FORWARD
-    EDIT_SOME as EDIT, but a frame leaves as it is if it is a string that does not begin as ``payload.opening``, or if
-              ``payload.passes(head)`` says so of its first line and three bytes more
+    EDIT_SOME as EDIT, but ``payload`` is a LateEdit: it may take several turns of the event loop, and lets frames pass
+              as they are by how they begin
     PEEK      the first line is shown to ``payload(line)``; then as FORWARD
     MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
     CONFIRM   SUBSCRIBE and its relatives: ``payload`` is (verb, count); count() gives the number of confirmations where

@@ -25,6 +25,12 @@ class PipelineListener(Protocol):
     def overflowing(self, sink: ReplySink) -> None:
         """``sink`` was sent more although its client does not read."""
 
+    def hold(self) -> None:
+        """Bring no more bytes: a reply takes several turns of the event loop."""
+
+    def resume_for(self, client: object) -> None:
+        """Bring bytes again: it has left, and nothing waits for a client (None)."""
+
     def command_refused(self, line: bytes) -> None:
         """An error reply said that a command is unknown, or that this user may not run it."""
 
@@ -52,6 +58,12 @@ class Unheard:
 
     def overflowing(self, sink: ReplySink) -> None:
         """There is no connection to hold."""
+
+    def hold(self) -> None:
+        """No more bytes come."""
+
+    def resume_for(self, client: object) -> None:
+        """No more bytes come."""
 
     def command_refused(self, line: bytes) -> None:
         """The next connection tells."""

@@ -7,7 +7,7 @@ from proxy.hotpath.upstream.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
 cdef int FORWARD, HIDE, REPLACE, EDIT, EDIT_ERROR, EDIT_SOME, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
-cdef int _MINUS, _DOLLAR, _STAR, _PUSH, _ATTRIBUTE, _BEGINNING
+cdef int _MINUS, _DOLLAR, _STAR, _PUSH, _ATTRIBUTE, _BEGINNING, _LATE
 
 
 cdef class ReplyActions(Outgoing):
@@ -16,6 +16,8 @@ cdef class ReplyActions(Outgoing):
     cdef public ReplySink destination
     cdef public list collected
     cdef public bint counts
+    cdef public bint late
+    cdef Py_ssize_t late_sent
     cdef public bint arrays
     cdef public bint read_only
     cdef public bint reads_only
@@ -23,7 +25,7 @@ cdef class ReplyActions(Outgoing):
     cdef public ErrorCounts errors
     cdef public long long large
 
-    @cython.locals(n=cython.Py_ssize_t, whole=cython.bint, part=ReplyPart)
+    @cython.locals(n=cython.Py_ssize_t, whole=cython.bint, part=ReplyPart, pieces=list)
     cdef Py_ssize_t _continue(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(entry=InFlightEntry)
     cdef _complete_head(self)
@@ -49,9 +51,12 @@ cdef class ReplyActions(Outgoing):
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _collect(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
+    @cython.locals(begun=bytes, parts=list)
+    cdef Py_ssize_t _complete_frame(self, InFlightEntry entry, list pieces, Py_ssize_t n) except -3
     @cython.locals(action=cython.int)
     cdef bint _whole(self, InFlightEntry entry, bytes frame) except -1
-    cdef _edited(self, InFlightEntry entry, bytes frame, bytes edited)
+    cdef _bring_edited(self, InFlightEntry entry, Py_ssize_t sent, bytes edited)
+    cdef complete_edited(self, InFlightEntry entry, Py_ssize_t sent, Py_ssize_t size)
     @cython.locals(error=bytes, went=cython.Py_ssize_t)
     cdef Py_ssize_t _redirected(self, InFlightEntry entry, const unsigned char *p, Py_ssize_t i, Py_ssize_t n) except -3
     @cython.locals(n=cython.Py_ssize_t)

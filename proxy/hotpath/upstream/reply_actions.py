@@ -37,6 +37,8 @@ _PUSH = 62
 _ATTRIBUTE = 124
 _BEGINNING = 3
 """So many bytes behind the first line tell whether a value is compressed."""
+_LATE = -4
+LATE = _LATE
 
 _ANSWERS = frozenset((EDIT, EDIT_ERROR, EDIT_SOME, CONFIRM, UNWRAP, TRACE))
 """Actions that send an error reply to a client, and are not followed by another action."""
@@ -47,10 +49,11 @@ class ReplyActions(Outgoing):
 
     ``listener`` runs the connection. ``arrays``: its owner gets messages as arrays, as RESP2 has them. ``errors``
     counts the error replies that clients get. Of a frame that has come in part, the rest goes to ``destination``, if
-    any, and ``counts`` says that it is a reply; of one that is needed whole, ``collected`` has what has come.
-    ``read_only``: Redis has said READONLY. ``reads_only``: it leads to a
-    replica, of which clients read. With ``doubts``, that replica may say of a key which is elsewhere that it does not
-    exist, and ``redirects`` gets each reply that could mean that.
+    any, and ``counts`` says that it is a reply; of one that is needed whole, ``collected`` has what has come. While the
+    head's reply is ``late``, it has come, but its edit takes several turns (``late_replies``), of ``late_sent`` bytes.
+    ``read_only``: Redis has said READONLY. ``reads_only``: it leads to a replica, of which clients read. With
+    ``doubts``, that replica may say of a key which is elsewhere that it does not exist, and ``redirects`` gets each
+    reply that could mean that.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class ReplyActions(Outgoing):
         self.destination: ReplySink | None = None
         self.collected: list[bytes] = []
         self.counts = False
+        self.late = False
+        self.late_sent = 0
         self.arrays = False
         self.read_only = False
         self.errors = errors
@@ -78,7 +83,11 @@ class ReplyActions(Outgoing):
         if self.collected:
             assert self.head is not None, "a frame is collected for the head"
             self.collected.append(self._cut(data, p, i, n))
-            return n if self.scanner.elements > 0 or self._whole(self.head, taken(self.collected)) else -1
+            if self.scanner.elements > 0:
+                return n
+            pieces = self.collected
+            self.collected = []
+            return self._complete_frame(self.head, pieces, n)
         if self.destination is not None:
             self.deliver(self.destination, self._cut(data, p, i, n))
         if self.counts and self.head is not None:
@@ -205,8 +214,7 @@ class ReplyActions(Outgoing):
         # Frames that pass leave as they are, as many as have come; then, or at first, one is collected.
         scanner = self.scanner
         i = begun = start
-        done = 0
-        passes = 1
+        done, passes = 0, 1
         while done < entry.due and i < size and p[i] != _MINUS and p[i] != _PUSH and p[i] != _ATTRIBUTE:
             passes = self._passes(entry, p, i, size)
             if passes <= 0:
@@ -246,7 +254,19 @@ class ReplyActions(Outgoing):
             self.collected.append(self._cut(data, p, i, n))
             self.destination = None  # its client has been sent nothing of it
             return n
-        return n if self._whole(entry, self._cut(data, p, i, n)) else -1
+        return self._complete_frame(entry, [self._cut(data, p, i, n)], n)
+
+    def _complete_frame(self, entry: InFlightEntry, pieces: list[bytes], n: int) -> int:
+        # A frame that was needed whole ends at ``n``. Returns LATE - n if nothing behind it may be looked at yet.
+        begun: bytes = pieces[0]
+        if entry.action != EDIT_SOME or begun[0] == _MINUS:
+            return n if self._whole(entry, taken(pieces)) else -1
+        self.late_sent = sum(map(len, pieces))
+        parts: list[bytes] | None = entry.payload.begin(pieces, self)
+        if parts is None:
+            return _LATE - n
+        self._bring_edited(entry, self.late_sent, taken(parts))
+        return n
 
     def _whole(self, entry: InFlightEntry, frame: bytes) -> bool:
         # Whether the frame fits the entry.
@@ -254,7 +274,8 @@ class ReplyActions(Outgoing):
         if action == REPLACE:
             self.deliver(entry.sink, entry.payload)
         elif action == EDIT or action == EDIT_ERROR or action == EDIT_SOME:
-            self._edited(entry, frame, entry.payload(frame))
+            self._bring_edited(entry, len(frame), entry.payload(frame))
+            return True
         elif action == NOTE:
             entry.payload(frame)
         elif action == UNWRAP:
@@ -268,12 +289,15 @@ class ReplyActions(Outgoing):
         self.complete(entry, 1)
         return True
 
-    def _edited(self, entry: InFlightEntry, frame: bytes, edited: bytes) -> None:
-        # Of a frame of the head, the client gets this.
+    def _bring_edited(self, entry: InFlightEntry, sent: int, edited: bytes) -> None:
         self.deliver(entry.sink, edited)
-        size, sent = len(edited), len(frame)
+        self.complete_edited(entry, sent, len(edited))
+
+    def complete_edited(self, entry: InFlightEntry, sent: int, size: int) -> None:
+        """Of the head's frame of ``sent`` bytes the client has got ``size`` ones."""
         if size > self.large:
             entry.sink.large_reply_begins(entry.due, 0, size, sent if sent < size else 0)
+        self.complete(entry, 1)
 
     def _redirected(self, entry: InFlightEntry, p: bytes, i: int, n: int) -> int:
         # The head's next frame is an error that says where else its command can run.
@@ -309,9 +333,7 @@ class ReplyActions(Outgoing):
     def _take(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
         # All frames that have come, up to the next error: who looks at errors sees each of them first.
         scanner = self.scanner
-        start = i
-        done = 0
-        due = entry.due
+        start, done, due = i, 0, entry.due
         while True:
             n = scanner.walk(p, i, size)
             if n < 0:

@@ -3,6 +3,7 @@ cimport cython
 from proxy.hotpath.upstream.in_flight cimport InFlightEntry, ReplySink
 from proxy.hotpath.upstream.reply_actions cimport ReplyActions
 
+cdef int LATE
 cdef int FORWARD, CONFIRM
 cdef int MESSAGE, CONFIRMATION, REPLY
 cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE
@@ -10,6 +11,7 @@ cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE
 
 cdef class UpstreamPipeline(ReplyActions):
     cdef public bytes rest
+    cdef Py_ssize_t late_made
     cdef public bint usable
     cdef public bint relay
     cdef public bint read_only_told
@@ -39,3 +41,6 @@ cdef class UpstreamPipeline(ReplyActions):
     @cython.locals(lost=list, unanswered=list)
     cpdef list abandon(self, lose=*)
     cpdef release(self)
+    cpdef take_late(self, bytes piece)
+    @cython.locals(sink=ReplySink)
+    cpdef end_late(self)

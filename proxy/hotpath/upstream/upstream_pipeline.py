@@ -18,7 +18,7 @@ from proxy.hotpath.counting.error_counts import ErrorCounts
 from proxy.hotpath.upstream.in_flight import CONFIRM, FORWARD, InFlightEntry, ReplySink
 from proxy.hotpath.upstream.outgoing import Redirects, Schedule
 from proxy.hotpath.upstream.pipeline_listener import CONFIRMATION, MESSAGE, REPLY, PipelineListener, SubscriptionReader
-from proxy.hotpath.upstream.reply_actions import ReplyActions
+from proxy.hotpath.upstream.reply_actions import LATE, ReplyActions
 
 _MINUS = 45
 _STAR = 42
@@ -37,8 +37,9 @@ class UpstreamPipeline(ReplyActions):
 
     ``usable``: clients may send commands. ``subscriptions`` are those of the owner, which gets pushes by ``push_edit``.
     ``relay``: what comes is no reply any more, and goes to the owner, but for the error of a ``MARK``. ``strays``
-    counts pushes that nobody was sent. ``rest`` waits for more bytes. ``node_bit`` stands for its node: see ``bit_of``.
-    ``reads_only``: it leads to a replica, whose node has the ``number``.
+    counts pushes that nobody was sent. ``rest`` waits for more bytes; ``late_made`` bytes of a late reply have left.
+    ``node_bit`` stands for its node: see ``bit_of``. ``reads_only``: it leads to a replica, whose node has the
+    ``number``.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class UpstreamPipeline(ReplyActions):
     ) -> None:
         super().__init__(listener, schedule, errors, redirects)
         self.rest = b""
+        self.late_made = 0
         self.usable = False
         self.relay = False
         self.read_only_told = False
@@ -73,6 +75,9 @@ class UpstreamPipeline(ReplyActions):
         if self.rest:
             data = self.rest + data
             self.rest = b""
+        if self.late:
+            self.rest = data
+            return
         position = self._distribute(data, data, len(data))
         if position >= 0 and position < len(data) and not self.closed:
             self.rest = data[position:]
@@ -101,7 +106,7 @@ class UpstreamPipeline(ReplyActions):
             if n == -2:
                 return i
             if n < 0:
-                return -1
+                return -1 if n > LATE else LATE - n
             i = n
         return i
 
@@ -215,6 +220,47 @@ class UpstreamPipeline(ReplyActions):
         self.push_edit = None
         self.destination = None
 
+    # A reply whose edit takes several turns: see ``late_replies``
+
+    def begin_late(self) -> None:
+        """The head's reply has come. Until it has left, nothing behind it is looked at."""
+        self.late = True
+        self.late_made = 0
+        self.listener.hold()
+
+    def is_long(self) -> None:
+        """Who asks something now need not wait for it."""
+        if self.head is not None:
+            self.listener.on_large_head(self.head.sink)
+
+    def is_unwanted(self) -> bool:
+        """Whether nobody gets it any more."""
+        return self.closed or self.head is None or self.head.sink.gone
+
+    def take_late(self, piece: bytes) -> None:
+        """Its next bytes leave."""
+        if self.head is not None:
+            self.late_made += len(piece)
+            self.deliver(self.head.sink, piece)
+            self.end_round()
+
+    def end_late(self) -> None:
+        """It has left: go on behind it."""
+        if self.closed or self.head is None:
+            return
+        sink = self.head.sink
+        self.complete_edited(self.head, self.late_sent, self.late_made)
+        self.late = False
+        self.listener.resume_for(None)
+        if sink.full:
+            self.overflowing(sink)
+        self.receive(b"")
+
+    def fail_late(self) -> None:
+        """It cannot be made."""
+        if not self.closed:
+            self.listener.out_of_step()
+
     # For the connection
 
     def overflowing(self, sink: ReplySink) -> None:
@@ -235,7 +281,7 @@ class UpstreamPipeline(ReplyActions):
             return None
         if self.array_end is not None:
             return self.array_end
-        if self.scanner.elements == 0 or self.destination is not sink:
+        if not self.late and (self.scanner.elements == 0 or self.destination is not sink):
             return None
         if head.due > 1:
             self.split_head()
@@ -244,17 +290,18 @@ class UpstreamPipeline(ReplyActions):
 
     def whole_frames(self) -> bool:
         """Whether no part of a reply has been passed on of which the rest is missing."""
-        return self.scanner.elements == 0 and self.scanner.bulk == 0
+        return not self.late and self.scanner.elements == 0 and self.scanner.bulk == 0
 
     def between_frames(self) -> bool:
         """Whether no part of a reply has come, so that Keyrail could send an error of its own."""
-        return not self.rest and self.scanner.elements == 0 and self.scanner.bulk == 0
+        return not self.late and not self.rest and self.scanner.elements == 0 and self.scanner.bulk == 0
 
     def progress(self) -> tuple[object, ...]:
         """The head, and numbers: at least one of them changes with each piece of a reply. While somebody has the head,
-        none that follows has its address."""
+        none that follows has its address. What is late is in the hands of this process."""
         due = 0 if self.head is None else self.head.due
-        return self.head, due, self.scanner.elements, self.scanner.bulk, len(self.rest)
+        late = object() if self.late else None
+        return self.head, due, self.scanner.elements, self.scanner.bulk, len(self.rest), late
 
 
 def bit_of(node: int) -> int:

@@ -317,8 +317,8 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.transport.pause_reading()
 
     def resume_for(self, client: object) -> None:
-        """This client has caught up: read from Redis again, unless another client is the slow one."""
-        if self._slow_reader is not None and self._slow_reader.client is client:
+        """This client has caught up, or a late reply has left (None): read again, unless another client is slow."""
+        if client is (None if self._slow_reader is None else self._slow_reader.client):
             self.resume()
 
     def resume(self) -> None:
@@ -326,7 +326,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         if self._slow_reader is not None:
             self._slow_reader.cancel()
             self._slow_reader = None
-        if not self.reading and self.transport is not None and not self.transport.is_closing():
+        if not (self.reading or self.pipeline.late or self.transport is None or self.transport.is_closing()):
             self.reading = True
             self.transport.resume_reading()
 

@@ -37,7 +37,14 @@ class SharedRuleState:
                 state.learn(stored[name], self._now())
 
 
-def run_compression(memory: Memory, now: Callable[[], float]) -> None:
-    """Give what rules that compress share the clocks of this worker."""
-    memory.shared(PlainBudget).run_by(now)
+def run_compression(
+    memory: Memory,
+    now: Callable[[], float],
+    soon: Callable[[Callable[[], object]], object],
+    fault: Callable[[], object],
+) -> None:
+    """Give what rules that compress share the clocks of this worker, and its event loop."""
+    budget = memory.shared(PlainBudget)
+    budget.run_by(now)
+    budget.portions.run_by(soon, fault)
     memory.shared(CompressedValues).run_by(time.thread_time)

@@ -160,7 +160,7 @@ class Route(RoutePort):
         self.late_writes = LateWrites(loop, connections.all, self.clients, self._patience)
         supply, pools, count, memory = connections.supply, connections.pools, connections.count, policies.memory
         self.rule_state = SharedRuleState(memory, self.now)
-        run_compression(memory, self.now)
+        run_compression(memory, self.now, loop.call_soon, self.report_fault)
         self.scripts = ScriptExchange(find_calls, lambda: memory.each_shared(SharedFacts), connections.known_scripts)
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
         self._liveness = Liveness(connections, settings.upstream_silence, asks_info=asks_replicas)

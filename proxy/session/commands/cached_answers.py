@@ -20,6 +20,8 @@ from proxy.commands.cached_reads import (
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.hotpath.cache.cache_outcomes import COUNTED, MIXED, NOT_KEPT
 from proxy.hotpath.cache.cached_reads import MOST_PARTS, CachedReads
+from proxy.hotpath.upstream.late_replies import LateEdit
+from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.commands import sending, switching
 from proxy.session.item import Item
@@ -38,14 +40,15 @@ def answer(session: Session, reads: CachedReads, item: Item) -> bool:
     """Answer a read from memory, which may have to fetch it first; False where Redis has to answer."""
     if not _may_be_answered(session, reads, item):
         return False
+    _await_portion(session, item.value_edit)
     if reads.roles[item.command.spec.id] == CACHED:
         payload = reads.answer(item.raw)
     else:
         payload = reads.answer_parts([key.name for key in item.command.known_keys])
     if payload is not None:
         if item.value_edit is not None:
-            payload = item.value_edit(payload)
-            if len(payload) > _LARGEST * len(item.command.known_keys):
+            payload = _edited(payload, item.value_edit)
+            if payload is None or len(payload) > _LARGEST * len(item.command.known_keys):
                 return False  # it would wait here for as long as its client does not read
         if session.trace is not None:
             session.trace.without_reply()
@@ -63,6 +66,24 @@ def answer(session: Session, reads: CachedReads, item: Item) -> bool:
     if item.awaited_reply is not None:
         switching.must_wait(session, Awaited.MEMORY)
     return False
+
+
+def _await_portion(session: Session, edit: ReplyEdit | None) -> None:
+    # Where others have used up what may be decompressed in this turn of the event loop, the read goes on in the next.
+    if isinstance(edit, LateEdit) and edit.portions.used_up:
+        session.ports.route.after(0.0, session.arrived)
+        switching.must_wait(session, Awaited.MEMORY)
+
+
+def _edited(payload: bytes, edit: ReplyEdit) -> bytes | None:
+    """What the client gets; None if that takes several turns of the event loop, as only a reply of Redis may."""
+    if not isinstance(edit, LateEdit):
+        return edit(payload)
+    try:
+        next(edit.making([payload]))
+    except StopIteration as made:
+        return b"".join(made.value)
+    return None
 
 
 def _may_be_answered(session: Session, reads: CachedReads, item: Item) -> bool:

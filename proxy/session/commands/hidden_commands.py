@@ -159,7 +159,7 @@ def _go_alone(session: Session, item: Item, why: str) -> bool:
     elif item.edit is None or running is None:
         sending.submit(session, item.raw, item.edit)
     else:
-        running.actions[session.sender.forwarded - running.first] = (EDIT, item.edit)
+        running.actions[session.sender.forwarded - running.first] = (sending.action_of(item.edit), item.edit)
         sending.submit(session, item.raw, unless_queued(item.edit))
     return True
 

@@ -1,7 +1,7 @@
 """Commands that a client sends and answers that Keyrail gives: each falls silent where CLIENT REPLY says so."""
 
-from proxy.compression.replies import PlainReply
 from proxy.hotpath.upstream.in_flight import EDIT, EDIT_ERROR, EDIT_SOME, REPLACE, TRACE, InFlightEntry
+from proxy.hotpath.upstream.late_replies import LateEdit
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.commands import client_reply
@@ -36,7 +36,7 @@ def submit(session: Session, raw: bytes, edit: ReplyEdit | None = None) -> None:
 def action_of(edit: ReplyEdit) -> int:
     """The action by which this edit gets the reply: where it leaves a large one as it is, the client need not wait for
     its end."""
-    if isinstance(edit, PlainReply):
+    if isinstance(edit, LateEdit):
         return EDIT_SOME
     return EDIT_ERROR if isinstance(edit, ErrorEdit) else EDIT
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.compression.frames import MAGIC
+from proxy.hotpath.upstream.late_replies import LateEdit, Making, Portions
 from proxy.rules.verdict import ReplyEdit
 from proxy.session.ports.client import ServedClient
 
@@ -88,6 +89,8 @@ class OpenTrace:
     def around(self, edit: ReplyEdit) -> ReplyEdit:
         """The same edit of the reply, measured: the time until the reply was here, and its bytes as the client gets
         them."""
+        if isinstance(edit, LateEdit):
+            return _TracedEdit(self, edit)
 
         def traced(frame: bytes) -> bytes:
             self.begins(frame[: frame.find(b"\n") + 1])
@@ -103,3 +106,29 @@ class OpenTrace:
     def without_reply(self) -> None:
         """Nothing more will be known of it."""
         self.observer.observe(self)
+
+
+class _TracedEdit(LateEdit):
+    """The `edit` of one reply, measured. It collects all of them."""
+
+    __slots__ = ("_edit", "_trace", "opening")
+
+    def __init__(self, trace: OpenTrace, edit: LateEdit) -> None:
+        self._trace = trace
+        self._edit = edit
+        self.opening = b""
+
+    @property
+    def portions(self) -> Portions:
+        return self._edit.portions
+
+    def making(self, pieces: list[bytes]) -> Making:
+        trace = self._trace
+        trace.begins(pieces[0][: pieces[0].find(b"\n") + 1])
+        trace.answered = trace.observer.clock()
+        stored = sum(map(len, pieces))
+        parts = yield from self._edit.making(pieces)
+        trace.bytes_out += sum(map(len, parts))
+        trace.stored_out = stored if stored < trace.bytes_out else 0
+        trace.observer.observe(trace)
+        return parts

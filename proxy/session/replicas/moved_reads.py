@@ -19,7 +19,7 @@ from itertools import takewhile
 
 from proxy.commands.held_by_pause import may_run_elsewhere
 from proxy.hotpath.order.interleaved import Interleaved
-from proxy.hotpath.upstream.in_flight import EDIT, FORWARD, JOIN, LOCAL, TRACE, InFlightEntry
+from proxy.hotpath.upstream.in_flight import EDIT, EDIT_SOME, FORWARD, JOIN, LOCAL, TRACE, InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.guarded import guarded
 from proxy.session.item import HeardReply
@@ -29,7 +29,7 @@ from proxy.session.session import Session
 from proxy.session.state import POOLED
 from proxy.wire.request import Request
 
-_MOVED = frozenset({FORWARD, TRACE, EDIT, JOIN})
+_MOVED = frozenset({FORWARD, TRACE, EDIT, EDIT_SOME, JOIN})
 
 
 @guarded

@@ -19,7 +19,7 @@ from proxy.commands.table import ConnectionState
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.hotpath.replicas.client_reads import ClientReads
 from proxy.hotpath.replicas.reader_place import ReaderPlace
-from proxy.hotpath.upstream.in_flight import EDIT, FORWARD, TRACE, InFlightEntry
+from proxy.hotpath.upstream.in_flight import FORWARD, TRACE, InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import NOTHING, Decision
 from proxy.rules.verdict import PASS
@@ -203,7 +203,8 @@ def _reply_action(item: Item) -> tuple[int, object]:
     trace, edit = item.trace, item.value_edit
     if edit is None:
         return (FORWARD, None) if trace is None else (TRACE, trace)
-    return (action_of(edit), edit) if trace is None else (EDIT, trace.around(edit))
+    edit = edit if trace is None else trace.around(edit)
+    return action_of(edit), edit
 
 
 def _is_plain(item: Item) -> bool:
