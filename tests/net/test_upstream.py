@@ -408,3 +408,28 @@ def test_nothing_is_asked_where_a_clients_unit_is_open() -> None:
             assert transport.written == []
 
     asyncio.run(play())
+
+
+def test_nothing_is_read_behind_a_reply_that_takes_several_turns() -> None:
+    shared = Shared()
+    upstream, transport = shared.upstream, shared.transport
+    shared.submit(shared.client)
+    upstream.pipeline.begin_late()
+    assert not transport.reading
+    upstream.resume()
+    assert not transport.reading, "a slow client that has caught up changes nothing"
+    upstream.pipeline.take_late(b"+a\r\n")
+    upstream.pipeline.end_late()
+    assert (transport.reading, shared.client.heard) == (True, [b"+a\r\n"])
+
+
+def test_a_slow_client_is_still_slow_behind_a_reply_that_took_several_turns() -> None:
+    shared, slow = Shared(), SlowReader(LARGE + 1)
+    for client in (slow, slow):
+        shared.submit(client)
+    shared.upstream.pipeline.receive(b"+a\r\n")
+    shared.upstream.pipeline.begin_late()
+    shared.upstream.pipeline.end_late()
+    assert not shared.transport.reading
+    shared.upstream.resume_for(slow)
+    assert shared.transport.reading
