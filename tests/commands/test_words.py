@@ -45,6 +45,7 @@ ALLOWED = {
     "session/commands/keyrail_command.py": "names of the table, shown",
     "session/policy/node_questions.py": "questions of rules",
     "session/commands/pinned.py::_choose": "its caller has read the mode",
+    "session/commands/tenant_flush.py::__call__": "questions of Keyrail's own",
     "session/commands/subscribe.py": "a name of the table, sent back",
     "session/cluster/subscribing.py": "names of the table, sent back",
     "session/subscription.py": "replies",

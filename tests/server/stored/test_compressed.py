@@ -100,7 +100,7 @@ def test_plain_sizes_are_judged(
     assert as_json(from_json(told))["forms"] == told["forms"]
     found = {exemplar: row for row in told["findings"] for exemplar in row["exemplars"]}
     sure = {exemplar for exemplar, row in found.items() if row["sure"] and row["rule"] == "small"}
-    assert sure == {"doc:zstd", "doc:lz4", "acme:doc:1", "doc:plain", "other"}
+    assert sure == {"doc:zstd", "doc:lz4", "acme:doc:1 (doc:1 of tenant acme)", "doc:plain", "other"}
     assert not found["doc:streamed"]["sure"]
     beside = rf"has {len(TEXT)} bytes \(\d+ as stored, compressed\), {len(TEXT) - 2000} more than the limit of 2000"
     assert re.search(beside, text)
