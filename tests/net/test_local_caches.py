@@ -579,7 +579,7 @@ def test_a_client_that_looks_at_all_keys_empties_memory_for_nobody(
             for reader in readers:
                 assert await reader.ask("GET", "k") == b"$1\r\nv\r\n"
         over.set()
-        assert await looking > 10
+        assert await looking > 3
         assert keyrail.figures()["hits"] - before >= 600 - 5
         assert keyrail.route.snapshot()["local_cache_now"]["entries"] == 1
         assert await keyrail.cached(looker, "GET", "k") == b"$1\r\nv\r\n", "its own reads come from memory again"
