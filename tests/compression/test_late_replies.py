@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -169,6 +171,28 @@ def test_long_ones_are_made_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
         begun = [n for n, client in enumerate(clients) if client.sent and n not in done]
         assert len(begun) <= 1
     assert done == [0, 1, 2, 3]
+
+
+def test_who_comes_first_in_each_turn_does_not_get_all_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, served = Worker(monkeypatch), Counter[str]()
+    portions, ready = worker.budget.portions, list("abc")
+
+    def read(client: str) -> None:
+        if portions.used_up:
+            portions.wait(partial(read, client))
+        else:
+            portions.spend(PORTION)
+            served[client] += 1
+            ready.append(client)
+
+    for _ in range(30):
+        if worker.soon:
+            worker.turn()
+        for client in sorted(ready):
+            ready.remove(client)
+            read(client)
+    assert max(served.values()) - min(served.values()) <= 1
+    assert served.total() >= 30
 
 
 def test_an_error_takes_the_place_of_a_reply_that_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:

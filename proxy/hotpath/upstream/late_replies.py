@@ -6,6 +6,7 @@ slowly holds for these. New commands of others take another connection.
 
     a turn         what has waited for this turn, the first one first; what is not done then is long
     every other    a part of the oldest long reply before that
+    then           who has waited for a portion, to answer from memory
     then           what comes from Redis in this turn, if something of the portion is left
 
 One long reply is made after the other, or all of them would be in memory together.
@@ -55,7 +56,7 @@ class Portions:
     """The portions of one worker. Where nobody has called ``run_by``, as for rules that are only tried, all is made at
     once."""
 
-    __slots__ = ("_asked", "_fault", "_long", "_long_first", "_new", "_soon", "left")
+    __slots__ = ("_asked", "_fault", "_long", "_long_first", "_new", "_soon", "_waiting", "left")
 
     def __init__(self) -> None:
         self.left = PORTION
@@ -63,6 +64,7 @@ class Portions:
         self._new: deque[_Unfinished] = deque()
         self._long: deque[_Unfinished] = deque()
         self._long_first = False
+        self._waiting: deque[Callable[[], object]] = deque()
         self._soon: Callable[[Callable[[], object]], object] | None = None
         self._fault: Callable[[], object] = _ignore
 
@@ -83,6 +85,12 @@ class Portions:
         if not self._asked and self._soon is not None:
             self._asked = True
             self._soon(self._turn)
+
+    def wait(self, arrived: Callable[[], object]) -> None:
+        """Call ``arrived`` in a turn of which something is left, who has waited longest first: before what comes in it,
+        or those who come first in each turn would get all."""
+        self._waiting.append(arrived)
+        self.spend(0)
 
     def begin(self, making: Making, reply: LateReply) -> list[bytes] | None:
         """The parts of what is made, if that takes this portion alone. None: then the ``reply`` gets it later."""
@@ -111,7 +119,10 @@ class Portions:
                 self._long.append(first)
                 first.reply.is_long()
         self.left += PORTION - _SHARE
-        if self._new or self._long:
+        for _ in range(len(self._waiting)):
+            if self.left > 0:
+                self._waiting.popleft()()
+        if self._new or self._long or self._waiting:
             self.spend(0)
 
     def _is_done(self, unfinished: "_Unfinished") -> bool:

@@ -71,7 +71,7 @@ def answer(session: Session, reads: CachedReads, item: Item) -> bool:
 def _await_portion(session: Session, edit: ReplyEdit | None) -> None:
     # Where others have used up what may be decompressed in this turn of the event loop, the read goes on in the next.
     if isinstance(edit, LateEdit) and edit.portions.used_up:
-        session.ports.route.after(0.0, session.arrived)
+        edit.portions.wait(session.arrived)
         switching.must_wait(session, Awaited.MEMORY)
 
 
