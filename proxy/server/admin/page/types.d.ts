@@ -69,6 +69,7 @@ export interface Pattern {
   ttl_share: number | null;
   largest: number;
   largest_key: string;
+  largest_stored: number | null;
   largest_tenant?: Tenant | null;
   p50_ms: number | null;
   p99_ms: number | null;
