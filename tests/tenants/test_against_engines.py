@@ -17,9 +17,9 @@ from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, decode, pack
 from tests.tenants.invocations import INVOCATIONS, MARK, PREFIX, sent
+from tests.tenants.monitor import Monitor
 from tests.tenants.script_grammar import made
 from tests.tenants.test_two_tenants import KEYS, PATTERNS
-from tests.tenants.witness import Monitor
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
 

@@ -14,8 +14,8 @@ from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Closed, Wire
 from tests.tenants.invocations import MARK
+from tests.tenants.monitor import Monitor
 from tests.tenants.test_against_engines import LINES, in_front, login, prepared
-from tests.tenants.witness import Monitor
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
 

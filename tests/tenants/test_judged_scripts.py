@@ -14,8 +14,8 @@ from proxy.rules.scripts.memory import ScriptMemory
 from tests.conftest import Fleet, seeds
 from tests.engines import Engine
 from tests.tenants.invocations import INVOCATIONS, MARK, sent
+from tests.tenants.monitor import Monitor
 from tests.tenants.script_grammar import made
-from tests.tenants.witness import Monitor
 
 SECRET = b"acme:\xc3\xa4"
 """How declared keys begin."""
