@@ -79,8 +79,12 @@ def checkout_from(
     settings: Any = SimpleNamespace(connect_timeout=5.0, failover_wait=2.0)
     failover = FailoverWait(topology or Single(UpstreamAddress()), settings, loop)
     failover.lost_at = lost_at
+    pools = SimpleNamespace(of=lambda _key: pool, home_of=lambda _node: KEY, of_login=lambda _key: [pool])
+    pools.placed = lambda key: key
+    of_users = SimpleNamespace(count=lambda _user, _node: 0)
     connections: Any = SimpleNamespace(
-        pools=SimpleNamespace(of=lambda _key: pool, home_of=lambda _node: KEY),
+        pools=pools,
+        all=SimpleNamespace(pools=pools, of_users=of_users),
         settings=settings,
         topology=topology or Single(UpstreamAddress()),
         loop=loop,

@@ -22,6 +22,7 @@ server_processes.py  the connections by the server process that they lead to
 restarts.py          detects a restarted Redis, and closes the clients that relied on the memory of the old process
 user_connections.py  the connections of users whom clients log in as, by user and node
 groups.py            members of groups, which are found without a look at all others
+user_waits.py        sessions that wait for a connection of a user whom clients log in as
 user_logins.py       users whom clients log in as: who has to log in again
 internal_queries.py  Keyrail's own queries to Redis, on connections of their own
 late_writes.py       looks, after a pause of this process, at what leaves for Redis

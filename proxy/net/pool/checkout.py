@@ -16,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from functools import partial
 from itertools import islice
-from weakref import WeakSet
 
 from proxy.commands.table import Lane
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
@@ -27,6 +26,7 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import Wait, turn_away
+from proxy.net.pool.user_waits import UserWaits
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
@@ -62,7 +62,7 @@ class Checkout(PoolPort):
         self._clients = clients
         self._learning: Counter[str | None] = Counter()
         self._awaiting: defaultdict[str, dict[PoolWaiter, None]] = defaultdict(dict)
-        self._watched: WeakSet[UpstreamConnection] = WeakSet()
+        self._user_waits = UserWaits(connections.all, connections.supply, connections.loop)
 
     # Shared
 
@@ -97,7 +97,12 @@ class Checkout(PoolPort):
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> Wait:
         """Wait for a shared connection: without a limit if the lane has one, else so long for one under way."""
         lane = Lane.FAST if key.user is not None else lane
-        wait = Wait(waiter, self._pools.of(key), lane, self._supply.failover.until())
+        until = self._supply.failover.until()
+        if self._user_waits.some_have(key):
+            until = max(until, self._loop.time() + self._settings.connect_timeout)
+        wait = Wait(waiter, self._pools.of(key), lane, until)
+        if not wait.pool.alive(lane):
+            self._user_waits.watch(key)
         patience = 0.0 if self._connections.logins.must_log_in(key) else _ATTEMPT_PATIENCE
         self._loop.call_later(patience, self._abandon_shared_wait, wait, lane)
         return wait
@@ -113,7 +118,7 @@ class Checkout(PoolPort):
         # While Redis is reachable, wait for the attempt that is under way: it has its own time limit.
         reachable = self._supply.alive(pool.key.node) or self._connections.opening.busy[pool.key] > 0
         coming = pool.opening[lane] > 0 and reachable
-        goes_on = pool.alive(lane) or coming or self._learning[pool.key.user]
+        goes_on = pool.alive(lane) or coming or self._learning[pool.key.user] or self._user_waits.in_use(pool.key)
         more = _ATTEMPT_PATIENCE if goes_on else self._time_left(wait, lane)
         if more > 0 and not wait.waiter.gone:
             self._loop.call_later(more, self._abandon_shared_wait, wait, lane)
@@ -178,8 +183,7 @@ class Checkout(PoolPort):
         pool = self._pools.of(key)
         wait = Wait(waiter, pool, None, self._supply.failover.until())
         self._supply.supply(pool)
-        if key.user is not None:
-            self._watch(key)
+        self._user_waits.watch(key)
         ready = self._capabilities.refusal is None and self._supply.alive(key.node)
         refused = pool.refusal.get(None)
         patience = self._settings.connect_timeout if ready and not refused else _ATTEMPT_PATIENCE
@@ -189,27 +193,6 @@ class Checkout(PoolPort):
             patience = min(patience, _LACKING_PATIENCE)
         self._loop.call_later(patience, self._abandon_private_wait, wait)
         return wait
-
-    def _serve_login(self, key: PoolKey) -> None:
-        """A connection of this login is free: a session that waits in any pool of the login gets it."""
-        for pool in self._pools.of_login(key):
-            pool.wake(pool.waiting_private, partial(self._pools.find_spare, key, anywhere=True))
-            self._supply.supply(pool)
-        if any(pool.waiting_private for pool in self._pools.of_login(key)):
-            self._watch(key)
-
-    def _watch(self, key: PoolKey) -> None:
-        # The waiting sessions are served when no reply is pending on a shared connection of the login.
-        for pool in self._pools.of_login(key):
-            for upstream in pool.lanes[Lane.FAST]:
-                if upstream.pipeline.head is not None and upstream not in self._watched:
-                    self._watched.add(upstream)
-                    upstream.pipeline.when_drained(partial(self._drained, upstream, key))
-
-    def _drained(self, upstream: UpstreamConnection, key: PoolKey) -> None:
-        # In the next turn of the loop: the connection is free after the bytes just received are distributed.
-        self._watched.discard(upstream)
-        self._loop.call_soon(self._serve_login, key)
 
     def _abandon_private_wait(self, wait: Wait) -> None:
         pool = wait.pool
@@ -262,12 +245,16 @@ class Checkout(PoolPort):
         elif self._pools.of(key).in_unit(Lane.FAST):
             # A transaction on a shared connection has arrived whole, so it ends in this turn of the loop.
             self._loop.call_soon(waiter.arrived)
-        elif self._pools.alive(key) or self._pools.of(key).opening[Lane.FAST] or self._learning[key.user]:
-            # A connection of the user's with another protocol or database may be on its way to this pool.
+        elif self._comes(key):
             self.await_shared(waiter, key, Lane.FAST)
         else:
             return False
         return True
+
+    def _comes(self, key: PoolKey) -> bool:
+        # A connection of the user's with another protocol or database may be on its way to this pool.
+        coming = self._pools.of(key).opening[Lane.FAST] > 0 or self._learning[key.user] > 0
+        return self._pools.alive(key) or coming or self._user_waits.in_use(key)
 
     def release(self, upstream: PrivatePipeline) -> None:
         """Take back a connection of one client alone."""
@@ -308,7 +295,7 @@ class Checkout(PoolPort):
         if user is not None:
             # No other connection will come for sessions that want a private one. Those of this pool get it first.
             pool.wake(pool.waiting_private, partial(self._pools.find_spare, pool.key))
-            self._serve_login(pool.key)
+            self._user_waits.serve(pool.key)
 
     async def _give_back_unless_replica(self, upstream: UpstreamConnection) -> None:
         with contextlib.suppress(OSError):

@@ -11,6 +11,7 @@ or HELLO. When the last connection of a login is lost, Keyrail closes the client
 """
 
 import asyncio
+import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from proxy.session.ports.pool_key import PoolKey
 from proxy.session.ports.pool_waiter import PoolWaiter, UpstreamWait
 
 _IDLE_SECONDS = 60.0
+_NUMBERS = itertools.count()
+"""Of the waits, in the order in which they began."""
 
 
 class Wait(UpstreamWait):
@@ -37,6 +40,7 @@ class Wait(UpstreamWait):
         self.until = until
         self.ended = False
         self._left = False
+        self.number = next(_NUMBERS)
         self._queue().append(self)
         pool.wanting[pool] = None
 
@@ -226,6 +230,10 @@ class Pool:
     def awaited(self) -> bool:
         """Whether somebody waits for a connection."""
         return bool(self.waiting_private or any(self.waiting_shared.values()))
+
+    def longest(self) -> int:
+        """The number of the wait that has lasted longest."""
+        return min(queue[0].number for queue in (self.waiting_private, *self.waiting_shared.values()) if queue)
 
     def in_use(self) -> bool:
         """Whether the pool has a connection, or somebody waits for one."""
