@@ -153,6 +153,18 @@ class Client:
         self.close(cause)
 
 
+class Sharer(Client):
+    """A session that wants a connection which others may use, too."""
+
+    def want(self) -> None:
+        self.waits = False
+        if not self.passive and self.route.checkout.shared(self.key, Lane.FAST) is None:
+            self.waits = True
+            self.route.checkout.await_shared(self, self.key, Lane.FAST)
+
+    arrived = want
+
+
 def connect_to_nobody(upstream: UpstreamConnection, call_soon: Callable[..., object]) -> None:
     """Nobody answers what is written there."""
     transport: Any = SimpleNamespace(
@@ -173,6 +185,8 @@ class Route:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, most_private: int = 3) -> None:
         self.loop = Loop()
         self.fails: Callable[[PoolKey], bool] = lambda _: False
+        self.breaks = False
+        """The next connection that is switched to another database is lost."""
         loop = cast("asyncio.AbstractEventLoop", self.loop)
         settings: Any = SimpleNamespace(
             client_output_limit=1,
@@ -219,6 +233,11 @@ class Route:
         return SimpleNamespace(upstream=self.connection(key), unauthenticated=False)
 
     async def _set_to(self, upstream: UpstreamConnection, key: PoolKey, *_: object) -> None:
+        breaks, self.breaks = self.breaks, False
+        for _ in range(4):
+            await _Turn()
+        if breaks:
+            raise ConnectionResetError
         upstream.key = key
 
     def connection(self, key: PoolKey) -> UpstreamConnection:
@@ -442,7 +461,7 @@ def test_a_lost_connection_that_a_session_gives_back_stays_lost(monkeypatch: pyt
     assert (route.connections.all.connection_counts()["private"], connection.retiring) == (0, False)
 
 
-ACTIONS = ("want", "want", "want", "give back", "give back", "passive", "busy", "paid", "lose")
+ACTIONS = ("want", "want", "want", "give back", "give back", "passive", "busy", "paid", "lose", "break")
 ROUNDS = seed_budget.of(150)
 
 
@@ -459,7 +478,7 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
         route.connections.supply.begin()
         route.loop.run()
         keys = [PoolKey(user, database, 2, node) for node in TOPOLOGY.nodes for database in (0, 5)]
-        clients = [Client(route, keys[number % 4]) for number in range(8)]
+        clients = [(Sharer if number > 4 else Client)(route, keys[number % 4]) for number in range(8)]
         route.clients.extend(clients)
         for client in clients:
             route.checkout.entered(cast("Any", client))
@@ -480,6 +499,8 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
             elif action == "lose" and client.held is not None and user is None:
                 route.checkout.discard(client.held)
                 client.held = None
+            elif action == "break" and user is not None:
+                route.breaks = True
             elif action == "busy":
                 for upstream in route.shared(keys[0]):
                     upstream.pipeline.enqueue(ReplySink(), 1, NOTE, lambda _: None)
@@ -487,8 +508,11 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
             elif action == "paid":
                 while owing:
                     owing.pop().pipeline.receive(b"+OK\r\n")
-            route.loop.run()
-            check(route, clients, user)
+            if user is None or number % 3:
+                route.loop.run()
+                check(route, clients, user)
+            elif route.loop.ready:
+                route.loop.ready.popleft()()  # the next action comes while something is under way
 
 
 def check(route: Route, clients: list[Client], user: str | None) -> None:
