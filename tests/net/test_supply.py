@@ -234,7 +234,7 @@ class Route:
 
     async def _set_to(self, upstream: UpstreamConnection, key: PoolKey, *_: object) -> None:
         breaks, self.breaks = self.breaks, False
-        for _ in range(4):
+        for _turn in range(4):
             await _Turn()
         if breaks:
             raise ConnectionResetError
