@@ -47,6 +47,7 @@ class Handlers(NamedTuple):
     redirected: Callable[["Session", UpstreamPipeline, InFlightEntry, bytes], bytes | None]
     turn_away: Callable[["Session", bytes, str], None]
     leave: Callable[["Session"], None]
+    to_primary: Callable[["Session", Item], Step[None] | None]
 
 
 _UNIDENTIFIED = CallCounts(0)

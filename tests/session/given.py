@@ -24,7 +24,7 @@ from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
-from proxy.session.dispatcher.dispatcher import HANDLERS
+from proxy.session.dispatcher.injected import handlers_of
 from proxy.session.logins.handshake import LINGER
 from proxy.session.ports.client import EffectivePolicy, ServedClient
 from proxy.session.ports.info_query import InfoQuery
@@ -559,7 +559,7 @@ class Client(Session):
     def __init__(self, route: FakeRoute, home: PoolKey = HOME) -> None:
         self.route = route
         self.heard_parts: list[bytes] = []
-        super().__init__(HANDLERS, route.ports, home, route.limits(authenticated=False))
+        super().__init__(handlers_of(route.ports), route.ports, home, route.limits(authenticated=False))
         self.sender.write = self.heard_parts.append
 
     def say(self, *arguments: bytes | str | int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from proxy.net.connection.tls import ClientTls, subject_of
-from proxy.session.dispatcher.dispatcher import HANDLERS
+from proxy.session.dispatcher.injected import handlers_of
 from proxy.session.ports.login_port import LoginPort
 from proxy.session.ports.pool_key import PoolKey
 from proxy.session.ports.ports import Ports
@@ -51,7 +51,7 @@ class ClientConnection(asyncio.BaseProtocol):
     ) -> None:
         self._route = route
         self._tls: ClientTls | None = None
-        self.session = Session(HANDLERS, ports, home, limits, listener, logins)
+        self.session = Session(handlers_of(ports), ports, home, limits, listener, logins)
         self.data_received = self.session.intake.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

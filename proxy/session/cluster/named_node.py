@@ -28,18 +28,16 @@ from proxy.wire.encode import encode_error
 
 _LONGEST_SHOWN = 64
 _PLAIN = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
-_NO_CLUSTER = encode_error("ERR keyrail: KEYRAIL NODE is for clusters, and the upstream is not one")
+NO_CLUSTER = encode_error("ERR keyrail: KEYRAIL NODE is for clusters, and the upstream is not one")
 _WITH_STATE = encode_error(
     "ERR keyrail: KEYRAIL NODE is not available inside MULTI, and on connections with WATCH: use another connection "
     "for it"
 )
 
 
-def send(session: Session, item: Item, name: str) -> None:
+def send(session: Session, nodes: NodePort, item: Item, name: str) -> None:
     """Send the command to the node of this name."""
-    nodes, command = session.ports.nodes, item.command
-    if nodes is None:
-        raise Refused(_NO_CLUSTER)
+    command = item.command
     presented = nodes.presented(session.origin.listener)
     own = own_answer(command, presented, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None and own.startswith(b"-"):

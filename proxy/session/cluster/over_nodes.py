@@ -62,12 +62,9 @@ _OF_A_CONNECTION = frozenset({ConnectionState.PIN, ConnectionState.REPLY, Connec
 Redis refuses."""
 
 
-def send(session: Session, item: Item) -> Step[None] | bool:
+def send(session: Session, nodes: NodePort, item: Item) -> Step[None] | bool:
     """Send the command, or answer it: whether that is done, or what is left of it. Not for one that goes to one node,
     whose connection is the current one then, or is about the client's connection."""
-    nodes = session.ports.nodes
-    if nodes is None:
-        return False
     sent = subscribing.send(session, nodes, item)
     if sent:
         return sent

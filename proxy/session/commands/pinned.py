@@ -17,7 +17,7 @@ from proxy.session.commands.handler import Handler
 from proxy.session.item import Item, JudgedCommand
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.ports import CommandName
-from proxy.session.progress import Step
+from proxy.session.progress import Refused, Step
 from proxy.session.session import Session
 from proxy.session.state import Awaited, Event, Keeping, Pinned
 from proxy.wire.encode import encode_command, encode_error
@@ -268,8 +268,14 @@ def _says_unknown(line: bytes) -> bool:
     return COMMAND_UNKNOWN.hinted(line)
 
 
-def error_instead(session: Session, command: Command) -> bytes:
-    """The error for an unknown command that Redis must not see, known to it or not; empty for any other."""
+def check_name(session: Session, item: Item) -> None:
+    """Raises Refused for an unknown command that Redis must not see, known to it or not."""
+    error = _error_instead(session, item.command)
+    if error:
+        raise Refused(error)
+
+
+def _error_instead(session: Session, command: Command) -> bytes:
     notifies = tuple(word_of(word) for word in command.argv[:2]) == _NOTIFIES
     if notifies and session.ports.capabilities.looks_up_subcommands():
         name = command.argv[1][:_LONGEST_NAME].partition(b"\0")[0].replace(b"\r", b" ").replace(b"\n", b" ")

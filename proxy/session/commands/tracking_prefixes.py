@@ -10,6 +10,8 @@ OFF, further ones come one by one.
 from proxy.commands.command import Command
 from proxy.commands.words import word_of
 from proxy.session.commands.follow_ups import CHOOSES, TRACKS
+from proxy.session.item import Item
+from proxy.session.progress import Refused
 from proxy.session.session import Session
 from proxy.wire.encode import encode_error
 
@@ -26,9 +28,14 @@ _SHOWN = bytes(32 if byte in b"\r\n" else byte for byte in range(256))
 """In Redis's errors, ends of lines are spaces."""
 
 
-def error_instead(session: Session, command: Command) -> bytes:
-    """The error for a command that Redis must not see, as it may answer twice; empty for any other. Names are those of
-    the command."""
+def check(session: Session, item: Item) -> None:
+    """Raises Refused for a command that Redis must not see, as it may answer twice. Names are the client's."""
+    error = _error_instead(session, item.instead_of or item.command)
+    if error:
+        raise Refused(error)
+
+
+def _error_instead(session: Session, command: Command) -> bytes:
     if command.spec.name != _NAME or session.ports.capabilities.answers_tracking_once():
         return b""
     prefixes = _prefixes(command.argv)

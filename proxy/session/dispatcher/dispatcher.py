@@ -14,9 +14,9 @@ from proxy.policy.tenants import Tenant
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import reply_mode
 from proxy.session.client_link import BYTES_WAIT
-from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi, redirects
-from proxy.session.commands import client_reply, follow_ups, sending, switching, tenant_flush, tenant_walks
-from proxy.session.dispatcher import leaving, n_plus_one, refusals, routing, streaming
+from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi
+from proxy.session.commands import client_reply, sending, switching, tenant_flush, tenant_walks
+from proxy.session.dispatcher import n_plus_one, refusals, routing, streaming
 from proxy.session.item import NO_LOOK_AHEAD, Item, LookAhead
 from proxy.session.logins import login
 from proxy.session.policy import judging, procedure, scripts, tenancy
@@ -24,7 +24,7 @@ from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.ports.pool_key import UNAUTHENTICATED
 from proxy.session.progress import NotYet, Step
 from proxy.session.replicas import replica_reads
-from proxy.session.session import Handlers, Session
+from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.tenants.requests import NotOfferedError, walk_of
 from proxy.wire.encode import encode_command
@@ -171,9 +171,7 @@ class Dispatcher:
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
         session = self.session
-        if replica_reads.waits(session):
-            return WAIT
-        if self._waits():
+        if replica_reads.waits(session) or self._waits():
             return WAIT
         held = session.held
         if held is not None:
@@ -391,8 +389,3 @@ class Dispatcher:
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
         self.session.assembling(size)
-
-
-HANDLERS = Handlers(
-    Dispatcher, follow_ups.catch_up, replica_reads.begin, redirects.told_instead, leaving.turn_away, leaving.leave
-)
