@@ -29,6 +29,7 @@ def main() -> int:
         ("logins", "what the login of a short-lived client costs"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
         ("crowd", "how long commands take where thousands of clients are connected"),
+        ("latency", "what a proxy adds to a command's time, and how long Keyrail takes to start"),
         ("cluster", "what a cluster costs, beside one Redis and Envoy"),
         ("local-cache", "reads of hot keys answered from memory, beside Redis itself"),
         ("staleness", "how late a write is seen by clients of a local cache"),

@@ -151,6 +151,18 @@ def _costs() -> str:
     return _table(["", "measured", "goal", ""], rows)
 
 
+_BOUNDS = ("limits", "cluster", "local-cache", "latency")
+"""The pages whose goals are bounds that we aim at."""
+
+
+def _limits() -> str:
+    goals = [(name, what, cells) for name in _BOUNDS for what, cells in tables(name)["Goals"].items()]
+    judged = [each for each in goals if each[2][2] in ("met", "MISSED")]
+    missed = [[f"{what} (`{name}`)", *cells[:2]] for name, what, cells in judged if cells[2] == "MISSED"]
+    text = f"{len(judged) - len(missed)} of {len(judged)} bounds are reached. These are not:"
+    return f"{text}\n\n{_table(['', 'bound', 'measured'], missed)}"
+
+
 def _pages() -> str:
     """The list of results."""
     rows = []
@@ -163,4 +175,11 @@ def _pages() -> str:
     return _table(["result", "processors", "when"], rows)
 
 
-_TEXTS = {"headline": _headline, "throughput": _throughput, "goals": _goals, "costs": _costs, "pages": _pages}
+_TEXTS = {
+    "headline": _headline,
+    "throughput": _throughput,
+    "goals": _goals,
+    "costs": _costs,
+    "limits": _limits,
+    "pages": _pages,
+}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from loadtest import builds, cluster, connects, crowd, limits, local_cache, logins, replicas, soak, traces
+from loadtest import builds, cluster, connects, crowd, latency, limits, local_cache, logins, replicas, soak, traces
 from loadtest.goals import (
     Goal,
     Spread,
@@ -26,7 +26,7 @@ from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
 from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER
 
-Result = Sample | Measured | connects.Sample | connects.Share | crowd.Sample | soak.Sample
+Result = Sample | Measured | connects.Sample | connects.Share | crowd.Sample | latency.Sample | soak.Sample
 
 
 def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
@@ -242,6 +242,32 @@ def crowd_markdown(samples: Sequence[crowd.Sample], about: Mapping[str, str]) ->
             ratio = spread([getattr(sample, what) / getattr(direct[sample.round], what) for sample in own])
             cells += [f"{spread([getattr(sample, what) for sample in own]).median:.0f}", _told(ratio)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def latency_markdown(samples: Sequence[latency.Sample], starts: Sequence[float], about: Mapping[str, str]) -> str:
+    """The report on what a proxy adds to the time of a command: each target beside direct."""
+    lines = ["# What a proxy adds to a command's time", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += ["Taken within a round; medians, with the least and the most of the rounds.", ""]
+    lines += [
+        "| | one client, p50 added, µs | of nutcracker's | at a fixed rate, p99 added, ms |",
+        "|---|---|---|---|",
+    ]
+    found = {each.target: each for each in latency.added(samples)}
+    for each in found.values():
+        ratio = _told(spread(each.of_nutcracker)) if each.of_nutcracker else ""
+        lines.append(f"| {each.target} | {_told(spread(each.alone))} | {ratio} | {_told(spread(each.open_p99))} |")
+    none, strict = found[KEYRAIL_NONE], found[limits.KEYRAIL_STRICT]
+    lines += ["", "## Goals", "", "| | goal | measured | |", "|---|---|---|---|"]
+    for what, bound, values in (
+        ("one client: p50 added by keyrail none, of nutcracker's", 1.1, none.of_nutcracker),
+        ("at a fixed rate: p99 added by keyrail none, ms", 0.5, none.open_p99),
+        ("at a fixed rate: p99 added by keyrail strict, ms", 0.8, strict.open_p99),
+        ("start of keyrail strict until PONG, s", 0.5, starts),
+    ):
+        if values:
+            verdict = "met" if round(statistics.median(values), 2) <= bound else "MISSED"
+            lines.append(f"| {what} | ≤ {bound:g} | {_told(spread(values))} | {verdict} |")
     return "\n".join([*lines, ""])
 
 

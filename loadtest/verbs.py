@@ -18,6 +18,7 @@ from loadtest import (
     failover,
     failover_primary,
     kernel,
+    latency,
     limits,
     local_cache,
     logins,
@@ -210,6 +211,21 @@ def _crowd(program: list[str], redis_program: str, connections: int, course: Cou
     _finish(_named("crowd", course, form), report.crowd_markdown(samples, about), about, samples)
 
 
+def _latency(program: list[str], redis_program: str, course: Course) -> None:
+    with latency.all_targets(redis_program, program) as (redis, ways):
+        samples = list(latency.rounds(ways, course, _say))
+        starts = list(latency.starts(program, redis, course.rounds, _say))
+        form = ways[-1].about
+    about = {
+        "Keyrail": f"{form}; one worker",
+        **_machine(course),
+        "load": f"one client; then {quick.CLIENTS} clients and {latency.RATE:,} commands per second, each sent when it "
+        f"is due; {course.rounds} rounds",
+        "again": _again("latency", course),
+    }
+    _finish(_named("latency", course, form), report.latency_markdown(samples, starts, about), about, samples)
+
+
 def _logins(program: list[str], redis_program: str, course: Course) -> None:
     with logins.all_ways(redis_program, program) as (redis, ways):
         samples = list(logins.rounds(redis, ways, course, _say))
@@ -355,6 +371,7 @@ _OF_A_COURSE = {
     "quick": _quick,
     "traces": _traces,
     "logins": _logins,
+    "latency": _latency,
     "cluster": _cluster,
     "local-cache": _local_cache,
     "replicas": _replicas,
