@@ -43,6 +43,7 @@ class Fake:
         self.released: list[Connection] = []
         self.waiters: list[PoolWaiter] = []
         self.expects = True
+        self.wants = False
 
     def for_questions(self, _key: PoolKey) -> Connection | None:
         return self.idle.pop() if self.idle else None
@@ -51,6 +52,9 @@ class Fake:
         if self.expects:
             self.waiters.append(waiter)
         return self.expects
+
+    def wanted(self, _key: PoolKey) -> bool:
+        return self.wants
 
     def give_back(self, connection: Connection) -> None:
         self.released.append(connection)
@@ -154,3 +158,35 @@ def test_a_lost_connection_is_told_and_the_next_question_has_another() -> None:
 
     assert played(checkout, play) == [None, [b"+OK\r\n"]]
     assert checkout.released == [other]
+
+
+def test_a_connection_goes_back_also_where_the_last_answer_comes_on_another_one() -> None:
+    shared, idle = Connection(shared=True), Connection()
+    checkout = Fake(shared)
+
+    def play(internal_queries: InternalQueries, heard: list[object]) -> object:
+        internal_queries.ask(KEY, [[b"HLEN", b"a"]], heard.append)
+        checkout.idle.append(idle)
+        internal_queries.ask(KEY, [[b"HLEN", b"b"]], heard.append)
+        for connection in (idle, shared):
+            connection.open[0].set_result(b":1\r\n")
+            yield
+        assert checkout.released == [idle]
+
+    played(checkout, play)
+
+
+def test_clients_that_wait_for_a_connection_get_it_before_further_questions() -> None:
+    connection = Connection()
+    checkout = Fake(connection)
+
+    def play(internal_queries: InternalQueries, heard: list[object]) -> object:
+        internal_queries.ask(KEY, [[b"HLEN", b"a"]], heard.append)
+        checkout.wants = True
+        internal_queries.ask(KEY, [[b"HLEN", b"b"]], heard.append)
+        connection.open[0].set_result(b":1\r\n")
+        yield
+        assert checkout.released == [connection]
+        assert connection.asked == [b"HLEN a", b"HLEN b"]
+
+    played(checkout, play)

@@ -232,7 +232,7 @@ class Route:
             raise ConnectionRefusedError
         return SimpleNamespace(upstream=self.connection(key), unauthenticated=False)
 
-    async def _set_to(self, upstream: UpstreamConnection, key: PoolKey, *_: object) -> None:
+    async def _set_to(self, upstream: UpstreamConnection, key: PoolKey, *_rest: object) -> None:
         breaks, self.breaks = self.breaks, False
         for _turn in range(4):
             await _Turn()

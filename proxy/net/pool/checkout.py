@@ -230,7 +230,16 @@ class Checkout(PoolPort):
         The last shared connection of a user stays shared.
         """
         found = self._pools.of(key).take_idle()
-        return self._shared(key, Lane.FAST) if found is None and key.user is not None else found
+        if key.user is None:
+            return found
+        if found is None:
+            return self._shared(key, Lane.FAST)
+        self._user_waits.asked.add(found)
+        return found
+
+    def wanted(self, key: PoolKey) -> bool:
+        """Whether clients wait for a connection that queries have, where no other one can be opened."""
+        return self._user_waits.any_for(key)
 
     def has_spare(self, key: PoolKey) -> bool:
         """Whether a query of the route's own login can have a connection that no client waits for."""
@@ -268,6 +277,7 @@ class Checkout(PoolPort):
         One that may lead to a replica is asked first, unless it has been ``asked``.
         """
         upstream.resume()
+        self._user_waits.asked.discard(upstream)
         gone = upstream.key.node not in self._connections.topology.nodes
         if gone or self._connections.all.closing or upstream.pipeline.relay or not upstream.is_free():
             upstream.close()
@@ -293,8 +303,6 @@ class Checkout(PoolPort):
         else:
             pool.keep(upstream, self._loop.time(), max(self.logged_in(user), len(pool.waiting_private)))
         if user is not None:
-            # No other connection will come for sessions that want a private one. Those of this pool get it first.
-            pool.wake(pool.waiting_private, partial(self._pools.find_spare, pool.key))
             self._user_waits.serve(pool.key)
 
     async def _give_back_unless_replica(self, upstream: UpstreamConnection) -> None:

@@ -111,6 +111,7 @@ class ConnectionSet:
         if not upstream.shared:
             return upstream  # no client refers to an idle one
         upstream.shared = False
+        upstream.pipeline.usable = True  # also where nobody was to use it until it was free
         for client in self._clients:  # no reply is pending on it, so they only drop it
             nodes = client.sender.nodes
             if nodes is not None and upstream.pipeline in nodes:

@@ -98,6 +98,8 @@ class _QueryConnection(PoolWaiter):
         if not self._waiting or self._awaiting or self._open >= _MOST_OPEN:
             return
         upstream = self._upstream
+        if upstream is not None and self._open and self._checkout.wanted(self._key):
+            return  # behind its replies it goes to whoever has waited for one
         if upstream is None or upstream.closed:
             upstream = self._checkout.for_questions(self._key)
         if upstream is None:
@@ -128,8 +130,11 @@ class _QueryConnection(PoolWaiter):
             # It cannot be the reply: what else comes there is not trusted either.
             _log.exception("a reply to a query of Keyrail's own cannot be read; its connection is closed")
             upstream.abort()
+        if self._open == 0 and (not self._waiting or self._checkout.wanted(self._key)):
+            self._give_back()
         self._go_on()
-        if self._open == 0 and not self._waiting and self._upstream is upstream:
-            self._upstream = None
-            if not upstream.closed:
-                self._checkout.give_back(upstream)
+
+    def _give_back(self) -> None:
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None and not upstream.closed:
+            self._checkout.give_back(upstream)

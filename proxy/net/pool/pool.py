@@ -170,16 +170,24 @@ class Pool:
     def wake(self, queue: deque[Wait], there_is: Callable[[], object] = lambda: True) -> None:
         """Let each waiting session try once more, while ``there_is`` something for it.
 
-        A session that finds nothing queues again. If a session does not take the connection, because it waits for
-        something else by now, the next one can.
+        A session that finds nothing queues again, and keeps its place. If a session does not take the connection,
+        because it waits for something else by now, the next one can.
         """
+        again = False
         for _ in range(len(queue)):
             if not queue or not there_is():
-                return
+                break
             wait = queue.popleft()
             wait.ended = True
+            others = len(queue)
             if not wait.waiter.gone:
                 wait.waiter.arrived()
+            for anew in itertools.islice(queue, others, None):
+                anew.number, again = wait.number, True
+        if again:
+            in_order = sorted(queue, key=lambda wait: wait.number)
+            queue.clear()
+            queue.extend(in_order)
 
     def take_waiting(self, lane: Lane) -> Sequence[Wait]:
         """Whoever waits for a shared connection of this lane, to be brought on: the queue is empty then."""

@@ -1,10 +1,11 @@
 """Sessions that wait for a connection of a user whom clients log in as.
 
 Keyrail opens none for such a user. So a session of any database and protocol waits for one that its user has, which is
-switched when no reply is pending on it. Who has waited longest gets it.
+switched when no reply is pending on it. Who has waited longest gets it: others that would keep a shared one busy wait.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from weakref import WeakSet
 
@@ -25,28 +26,54 @@ class UserWaits:
         self._supply = supply
         self._loop = loop
         self._watched: WeakSet[UpstreamConnection] = WeakSet()
+        self.asked: WeakSet[UpstreamConnection] = WeakSet()
+        """Those that have queries of Keyrail's own alone."""
 
     def some_have(self, key: PoolKey) -> bool:
         """Whether there are connections of this user's to the node, which others may have for themselves."""
         return key.user is not None and self._of_users.count(key.user, self._pools.placed(key).node) > 0
 
     def in_use(self, key: PoolKey) -> bool:
-        """Whether replies are pending on shared connections of this login: one of them is free behind these."""
+        """Whether a connection of this login is free soon: replies are pending on a shared one, it is being switched,
+        or it has queries of Keyrail's own."""
         pools = self._pools.of_login(key) if key.user is not None else ()
-        return any(upstream.pipeline.head is not None for pool in pools for upstream in pool.lanes[Lane.FAST])
+        asked = any(each.key.login == self._pools.placed(key).login and not each.closed for each in self.asked)
+        return asked or any(
+            any(pool.opening.values()) or any(upstream.pipeline.head is not None for upstream in pool.lanes[Lane.FAST])
+            for pool in pools
+        )
+
+    def any_for(self, key: PoolKey) -> bool:
+        """Whether a session waits for a connection of this login."""
+        return key.user is not None and any(map(Pool.awaited, self._pools.of_login(key)))
 
     def watch(self, key: PoolKey) -> None:
-        """Serve the waiting sessions when no reply is pending on a shared connection of this login."""
+        """Serve the waiting sessions when the replies that are pending now on a shared connection of this login have
+        come."""
         for pool in self._pools.of_login(key) if key.user is not None else ():
             for upstream in pool.lanes[Lane.FAST]:
                 if upstream.pipeline.head is not None and upstream not in self._watched:
                     self._watched.add(upstream)
-                    upstream.pipeline.when_drained(partial(self._drained, upstream, key))
+                    upstream.pipeline.when_drained(partial(self._soon, self._answered, upstream, key))
+
+    def _soon(
+        self, act: Callable[[UpstreamConnection, PoolKey], None], upstream: UpstreamConnection, key: PoolKey
+    ) -> None:
+        # In the next turn of the loop: the connection is free after the bytes just received are distributed.
+        self._loop.call_soon(act, upstream, key)
+
+    def _answered(self, upstream: UpstreamConnection, key: PoolKey) -> None:
+        if upstream.shared and upstream.pipeline.head is not None and not upstream.head_blocked and self.any_for(key):
+            # Its clients have sent more, and would for ever: those have to wait as well now.
+            upstream.drain(partial(self._soon, self._drained, upstream, key))
+            return
+        self._watched.discard(upstream)
+        self.serve(key)
 
     def _drained(self, upstream: UpstreamConnection, key: PoolKey) -> None:
-        # In the next turn of the loop: the connection is free after the bytes just received are distributed.
         self._watched.discard(upstream)
-        self._loop.call_soon(self.serve, key)
+        self.serve(key)
+        upstream.reopen()
 
     def serve(self, key: PoolKey) -> None:
         """A connection of this login is free: a session that waits in any of its pools gets it."""
