@@ -191,3 +191,20 @@ def test_nothing_is_left_behind(seed: int) -> None:
         await world.until(lambda: is_at_rest(keyrail), 5.0)
 
     run(played, seed)
+
+
+def test_who_waits_for_a_connection_that_redis_refuses_to_switch_is_told_why() -> None:
+    async def played(world: World) -> None:
+        server, keyrail = await begin(world)
+        clients = [await logged_in(world, keyrail) for _ in range(3)]
+        for number, each in enumerate(clients):
+            await each.pipe(["SELECT", number], ["GET", "k"])
+        await lose(server, 1)
+        server.forbidden.add("select")
+        told = [
+            await each.ask(*words)
+            for each, words in zip(clients, (["GET", "k"], ["WATCH", "k"], ["GET", "k"]), strict=True)
+        ]
+        assert [each.startswith(b"-NOPERM") for each in told] == [False, True, True]
+
+    run(played)

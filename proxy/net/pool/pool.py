@@ -210,10 +210,13 @@ class Pool:
                 self.wanting[self] = None
             queue.clear()
 
-    def refuse(self) -> None:
-        """Close the waiting sessions: no connection can be switched to this pool's database and protocol."""
-        for queue in (self.waiting_private, *self.waiting_shared.values()):
-            _turn_all_away(queue, "")
+    def refuse(self, refusal: str) -> None:
+        """No connection can be switched to this pool's database and protocol: the waiting sessions get Redis's error
+        and are closed, but for those that wait for a shared connection which is there."""
+        _turn_all_away(self.waiting_private, refusal)
+        for lane, queue in self.waiting_shared.items():
+            if not self.alive(lane):
+                _turn_all_away(queue, refusal)
 
     def succeeded(self, lane: Lane | None) -> None:
         """Redis has accepted a connection for this lane."""

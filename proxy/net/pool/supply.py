@@ -278,7 +278,7 @@ class Supply:
                 upstream.key.database,
                 error,
             )
-            pool.refuse()
+            pool.refuse(str(error).partition(": ")[2])
         except OSError:
             upstream.abort()
         finally:
