@@ -208,3 +208,28 @@ def test_who_waits_for_a_connection_that_redis_refuses_to_switch_is_told_why() -
         assert [each.startswith(b"-NOPERM") for each in told] == [False, True, True]
 
     run(played)
+
+
+def test_connections_of_a_user_whose_clients_have_left_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.net.pool.pool._IDLE_SECONDS", 6.0)
+
+    async def played(world: World) -> None:
+        server, keyrail = await begin(world)
+
+        def theirs() -> int:
+            return sum(each.user == "app" for each in server.connections)
+
+        clients = [await logged_in(world, keyrail) for _ in range(4)]
+        for number, each in enumerate(clients):
+            await each.pipe(["SELECT", number], ["GET", "k"])
+        for each in clients[1:]:
+            each.close()
+        await asyncio.sleep(12.0)
+        assert await clients[0].ask("SET", "k", "v") == b"+OK\r\n"
+        clients[0].close()
+        await asyncio.sleep(4.0)
+        assert theirs() > 0  # the next client may come soon
+        await world.until(lambda: theirs() == 0, 10.0)
+        await (await logged_in(world, keyrail)).ask("GET", "k")
+
+    run(played)

@@ -6,8 +6,9 @@ use connections of a second lane.
 
 Pools of the route's own login open connections when they need them. Keyrail keeps no passwords of clients, so the pool
 of a user whom clients log in as has only connections on which a client's AUTH succeeded. Each such login leaves its
-connection in the pool. A connection in another database or protocol of the same login is switched by a hidden SELECT
-or HELLO. When the last connection of a login is lost, Keyrail closes the clients of that login.
+connection in the pool, for a minute more than the user has clients. A connection in another database or protocol of the
+same login is switched by a hidden SELECT or HELLO. When the last connection of a login is lost, Keyrail closes the
+clients of that login.
 """
 
 import asyncio
@@ -103,6 +104,8 @@ class Pool:
         self.refusal: dict[Lane | None, str] = {}
         self.kept_at = float("-inf")
         """The time at which there was last a connection for one client."""
+        self.deserted_at: float | None = None
+        """Since when the user has no clients, whom clients have logged in as."""
 
     def shared(self, lane: Lane) -> UpstreamConnection | None:
         """A shared connection of the lane that takes commands now."""
@@ -162,10 +165,16 @@ class Pool:
             self.idle.remove(upstream)
             upstream.close()
 
-    def trim(self, most: int) -> None:
-        """Close idle connections until there are at most ``most``."""
+    def trim(self, most: int, now: float) -> None:
+        """Close idle connections until there are at most ``most``: as many as the user has clients. A minute after the
+        last one has left, the shared connections are closed, too."""
         while len(self.idle) > most:
             self.idle.pop(0).close()
+        self.deserted_at = None if most else self.deserted_at or now
+        if self.deserted_at is not None and now - self.deserted_at > _IDLE_SECONDS:
+            for upstream in [shared for shared in self.connections() if shared.is_free()]:
+                self.forget(upstream)
+                upstream.close()
 
     def wake(self, queue: deque[Wait], there_is: Callable[[], object] = lambda: True) -> None:
         """Let each waiting session try once more, while ``there_is`` something for it.

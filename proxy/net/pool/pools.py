@@ -115,7 +115,7 @@ class Pools:
             if key.user is None:
                 pool.reap(now)
             else:
-                pool.trim(logged_in(key.user))
+                pool.trim(logged_in(key.user), now)
             if not pool.in_use() and not self.is_home(key):
                 self._remove(key)
 
