@@ -154,6 +154,31 @@ def test_a_refusal_that_comes_too_late_for_a_transaction_ends_the_client() -> No
     assert own in [*route.discarded, *route.closed_gracefully]
 
 
+@pytest.mark.parametrize("mode", ["ON", "OFF", "SKIP"])
+@pytest.mark.parametrize("before", [[], ["MULTI"], ["WATCH a:b"], ["MONITOR"], ["CLIENT TRACKING ON"]])
+def test_a_refusal_of_what_is_on_its_way_never_writes_into_it(before: list[str], mode: str) -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    for words in [*before, f"CLIENT REPLY {mode}"]:
+        client.say(*words.split())
+        for upstream in route.all_upstreams():
+            while upstream.head is not None:
+                upstream.answer(OK)
+    sent = call("MSET", "a:b", BIG, "badname", "v")
+    total(route)
+    cut = sent.rindex(b"xxx")
+    client.send(sent[:cut])
+    passed = total(route)
+    client.send(sent[cut:])
+    for upstream in [*route.discarded, *route.closed_gracefully]:
+        upstream.closed = False
+    whole = passed + b"".join(each.taken() for each in {*route.all_upstreams(), *route.discarded})
+    assert passed
+    assert sent.startswith(whole)
+    assert len(whole) < len(sent)
+    assert client.cause in (None, "refused_while_streaming")
+
+
 def test_inside_a_transaction() -> None:
     route = route_with(RULES)
     client = Client(route)

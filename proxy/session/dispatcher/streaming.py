@@ -379,8 +379,9 @@ def _cut(session: Session, error: bytes) -> None:
     assert upstream is not None
     stateful = session.keeps_pin()
     if session.sender.pending_replies > 0 or stateful:
-        # Replies that were asked for before are lost as well: the client is told by the close.
-        if session.sender.pending_replies == 0:
+        # Replies that were asked for before are lost as well: the client is told by the close. Where CLIENT REPLY has
+        # silenced it, nothing can go to Redis that uses up a SKIP.
+        if session.sender.pending_replies == 0 and session.state.reply_mode == reply_mode.ON:
             sending.answer(session, error)
         session.close("refused_while_streaming")
         return
