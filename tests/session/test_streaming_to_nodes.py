@@ -16,11 +16,12 @@ from tests.cluster.test_every_command import invocations
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import ClusterRoute, Routed
-from tests.session.given import LARGE, FakeRoute, Upstream, call
+from tests.session.given import LARGE, FakeRoute, Upstream, call, route_with
 
 ROUTER = Router(owners(3))
 BIG = b"x" * (2 * LARGE)
 REPLIES = {b"INFO": b"$15\r\ntcp_port:7000\r\n\r\n", b"SCAN": b"*2\r\n$1\r\n0\r\n*0\r\n", b"CLUSTER": b"-ERR no\r\n"}
+OK = b"+OK\r\n"
 ROUNDS = 4
 """How often the nodes are let answer: some commands ask them in turns."""
 Sent = dict[int, list[list[bytes]]]
@@ -108,3 +109,24 @@ def test_a_large_value_for_a_slot_that_has_moved_is_an_error_and_the_cluster_is_
     assert client.heard() == b"-CLUSTERDOWN keyrail: the slot is on its way to another node: try again\r\n"
     assert client.nodes.named == [b"-MOVED 15495 127.0.0.1:7000\r\n"]
     assert not client.gone
+
+
+@pytest.mark.parametrize(
+    "argv", [("HSET", "a", "f", BIG), ("ZADD", "a", "1", BIG), ("SADD", "a", BIG), ("APPEND", "a", BIG)]
+)
+def test_what_a_node_does_not_queue_beside_hidden_commands_is_answered_without_its_name(
+    argv: Sequence[str | bytes],
+) -> None:
+    """The error is that of the client's command, although no client awaits the reply to be queued."""
+    client = Routed(route_with("rules: {ttl: {lifetime: {default: 5m}, mode: enforce}}"), ROUTER)
+    data = call(*argv)
+    client.send(data[:-LARGE])
+    (upstream,) = (each for each in client.route.all_upstreams() if each.partial is not None)
+    client.send(data[-LARGE:])
+    sent = arguments(upstream.taken())
+    assert sent[0] == [b"MULTI"]
+    assert sent[-1] == [b"EXEC"]
+    for words in sent:
+        mine = words[0].decode() == argv[0]
+        upstream.answer(b"-MOVED 1 10.0.0.3:6379\r\n" if mine else b"-EXECABORT no\r\n" if words == [b"EXEC"] else OK)
+    assert client.heard().startswith(b"-CLUSTERDOWN keyrail: the slot is on its way")

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.command import Command
 from proxy.commands.error_texts import EXEC_ABORTED, FOLLOW_UP_ELSEWHERE
 from proxy.commands.table import ConnectionState
@@ -303,7 +304,12 @@ class SurroundedCommand:
     def _note_early(self, frame: bytes) -> None:
         # Redis refused to queue the command; or it refused the MULTI, and ran the command at once.
         if frame != _QUEUED:
-            self._early = frame
+            nodes, self._early = self._session.ports.nodes, frame
+            if nodes is not None:
+                # Where it is not sent again, its client hears of no node.
+                self._early = hidden_redirect(frame)
+                if self._early is not frame and isinstance(self._upstream, PrivatePipeline):
+                    nodes.redirected(frame, self._upstream.key.node)
 
     def _instead(self, frame: bytes) -> bytes:
         # EXEC has run nothing. The client gets the reason why its own command did not run.
