@@ -113,10 +113,13 @@ def _mset(c: Connection, argv: Sequence[bytes]) -> Any:
 
 @command("msetex", -4, "w", COUNTED_PAIRS)
 def _msetex(c: Connection, argv: Sequence[bytes]) -> Any:
-    """With EX alone, as Keyrail sends it to Valkey 9.1. Redis 7.0 has no such command."""
+    """With EX, and perhaps NX before it, as Keyrail sends it to Valkey 9.1. Redis 7.0 has no such command."""
     behind = 2 + 2 * integer(argv[1])
-    if len(argv) != behind + 2 or argv[behind].upper() != b"EX":
+    options = [word.upper() for word in argv[behind:-1]]
+    if options not in ([b"EX"], [b"NX", b"EX"]):
         raise Refusal(SYNTAX)
+    if len(options) > 1 and any(c.read(key) is not None for key in argv[2:behind:2]):
+        return 0
     for key, value in zip(argv[2:behind:2], argv[3:behind:2], strict=True):
         c.write(key, value, _expiry(c, b"EX", argv[-1], "msetex"))
     return 1
@@ -132,6 +135,25 @@ def _append(c: Connection, argv: Sequence[bytes]) -> Any:
 @command("strlen", 2, "r")
 def _strlen(c: Connection, argv: Sequence[bytes]) -> Any:
     return len(c.read(argv[1], bytes) or b"")
+
+
+@command("getrange substr", 4, "r")
+def _getrange(c: Connection, argv: Sequence[bytes]) -> Any:
+    first, last = integer(argv[2]), integer(argv[3])
+    value = c.read(argv[1], bytes) or b""
+    if first < 0 and last < 0 and first > last:
+        return b""
+    first = max(first + len(value) if first < 0 else first, 0)
+    return value[first : max(last + len(value) if last < 0 else last, 0) + 1]
+
+
+@command("getex", -2, "w")
+def _getex(c: Connection, argv: Sequence[bytes]) -> Any:
+    """With EX or PERSIST alone."""
+    value = c.read(argv[1], bytes)
+    if value is not None and len(argv) > 2:
+        c.write(argv[1], value, _expiry(c, b"EX", argv[3], "getex") if len(argv) == 4 else None)
+    return value
 
 
 @command("incr decr", 2, "w")
@@ -184,10 +206,26 @@ def _hmget(c: Connection, argv: Sequence[bytes]) -> Any:
     return [value.get(field) for field in argv[2:]]
 
 
-@command("hgetall hlen", 2, "r")
+@command("hgetall hlen hvals", 2, "r")
 def _hgetall(c: Connection, argv: Sequence[bytes]) -> Any:
     value = c.read(argv[1], dict) or {}
-    return dict(value) if argv[0].upper() == b"HGETALL" else len(value)
+    name = argv[0].upper()
+    return dict(value) if name == b"HGETALL" else [*value.values()] if name == b"HVALS" else len(value)
+
+
+@command("hstrlen", 3, "r")
+def _hstrlen(c: Connection, argv: Sequence[bytes]) -> Any:
+    return len((c.read(argv[1], dict) or {}).get(argv[2], b""))
+
+
+@command("hsetnx", 4, "w")
+def _hsetnx(c: Connection, argv: Sequence[bytes]) -> Any:
+    value = c.read(argv[1], dict) or {}
+    if argv[2] in value:
+        return 0
+    value[argv[2]] = argv[3]
+    c.write(argv[1], value, c.expiry(argv[1]))
+    return 1
 
 
 @command("hdel", -3, "w")
