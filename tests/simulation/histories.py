@@ -10,7 +10,9 @@ _DATA = """
 get K; set K V; set K V NX; set K V XX GET; set K V EX 100; set K V KEEPTTL; set K V PX 0; set K V GET; set K V NX XX;
 set K V EX; setnx K V; setex K 100 V; psetex K 0 V; getset K V; getdel K; mget K K; mset K V K V;
 mset K V K; msetnx K V K V; append K V; strlen K; incr K; decr K; incrby K I; decrby K I; set K I;
+getrange K I I; getrange K -2 -1; getrange K 0 1; getex K; getex K EX 100; getex K PERSIST;
 hset K F V; hset K F V F V; hset K F; hget K F; hexists K F; hmget K F F; hgetall K; hlen K; hdel K F F;
+hvals K; hstrlen K F; hsetnx K F V;
 lpush K V V; rpush K V V; lpushx K V; rpushx K V; lpop K; rpop K; lpop K 2; rpop K 2; lpop K -1; llen K; lrange K I I;
 lrange K 0 -1; blpop K K 0.01; brpop K 0.01; blpop K -1; blpop K x;
 sadd K V V; srem K V V; scard K; sismember K V; pfcount nothing;
