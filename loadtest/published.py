@@ -151,7 +151,7 @@ def _costs() -> str:
     return _table(["", "measured", "goal", ""], rows)
 
 
-_BOUNDS = ("limits", "cluster", "local-cache", "latency")
+_BOUNDS = ("limits", "cluster", "local-cache")
 """The pages whose goals are bounds that we aim at."""
 
 
