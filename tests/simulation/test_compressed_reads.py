@@ -228,7 +228,8 @@ async def play_cached(world: World) -> None:
     played = Played(world, await world.keyrail("redis://10.0.3.1:6379", forms[0]), forms, lambda: server)
     await played.go_on(4.0)
     await played.end()
-    assert played.keyrail.route.snapshot()["local_cache"]["hits"] > 50
+    memory = played.keyrail.route.snapshot()["local_cache"]
+    assert memory["hits"] + memory["audited_hits"] > 50  # the policies of some seeds only audit
 
 
 async def play_replicas(world: World, others: str = REPLICAS) -> None:
