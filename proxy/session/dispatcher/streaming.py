@@ -377,8 +377,7 @@ def _cut(session: Session, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
     upstream = session.state.upstream
     assert upstream is not None
-    stateful = session.keeps_pin()
-    if session.sender.pending_replies > 0 or stateful:
+    if session.sender.pending_replies > 0 or session.keeps_pin():
         # Replies that were asked for before are lost as well: the client is told by the close. Where CLIENT REPLY has
         # silenced it, nothing can go to Redis that uses up a SKIP.
         if session.sender.pending_replies == 0 and session.state.reply_mode == reply_mode.ON:
