@@ -254,8 +254,7 @@ async def play(world: World, seed: int, monkeypatch: pytest.MonkeyPatch) -> None
         if each.wire is not None and not each.wire.closed:
             each.check(upstream.stored)
     assert sum(each.right for each in clients) > 100
-    await asyncio.sleep(0.5)
-    assert turns.waiting == 0
+    await world.until(lambda: turns.waiting == 0, 0.5)
 
 
 @pytest.mark.parametrize("seed", seeds(2, 110))

@@ -192,7 +192,8 @@ class Pool:
             if not wait.waiter.gone:
                 wait.waiter.arrived()
             for anew in itertools.islice(queue, others, None):
-                anew.number, again = wait.number, True
+                if anew.waiter is wait.waiter:
+                    anew.number, again = wait.number, True
         if again:
             in_order = sorted(queue, key=lambda wait: wait.number)
             queue.clear()
