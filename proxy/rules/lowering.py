@@ -48,6 +48,7 @@ class Lowering:
         "_judged_keys",
         "_judged_some",
         "_names",
+        "_one_slot",
         "_refused_by",
         "_replica_rules",
         "_reply_edits",
@@ -71,6 +72,7 @@ class Lowering:
         self._judged = False
         self._error = b""
         self._names: NameCheck | None = None
+        self._one_slot = False
         self._judged_keys: list[KeyGlob] = []
         self._judged_some: list[tuple[frozenset[KeyGlob], int, tuple[ValueCheck, ...]]] = []
         self._entries: EntryCheck | None = None
@@ -121,6 +123,13 @@ class Lowering:
             self._judged = True
         else:
             self._names = combined
+
+    def check_slots(self) -> None:
+        """Judge the command if its keys may have several hash slots."""
+        if self._edits.change:
+            self._judged = True  # as above
+        else:
+            self._one_slot = True
 
     def judge_keys(self, keys: KeyGlob) -> None:
         """Judge the command if one of its keys matches this pattern."""
@@ -218,9 +227,8 @@ class Lowering:
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
         checked = any(check is not None for check in (self._names, self._entries, self._values))
-        return (
-            limited or checked or bool(self._judged_keys or self._judged_some or self._reply_edits or self._token_sets)
-        )
+        looks = self._one_slot or self._judged_keys or self._judged_some or self._reply_edits or self._token_sets
+        return limited or checked or bool(looks)
 
     def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, CountedFor]:
         """Write the operations into the plan. `programs` has the checks that are already in it, and `chains` the edits
@@ -245,6 +253,8 @@ class Lowering:
             names, entries = None, together
         if names is not None:
             plan.check_names(command_id, number_of(names, plan, programs))
+        if self._one_slot:
+            plan.check_slots(command_id)
         if self._size < UNLIMITED or self._arguments < UNLIMITED:
             plan.limit(command_id, self._size, self._arguments)
         if self._values is not None:

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.command import Command
+from proxy.commands.slots import hashed_part
 from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counting.counters import Counters
 from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, REFUSE
@@ -547,6 +548,24 @@ def test_what_is_small_takes_no_judging(words: list[bytes], outcome: int) -> Non
     bound = compiled(policy_of([(each, Mode.ENFORCE) for each in limits]), STANDARD)
     assert planned(bound, words) == outcome
     assert_agreement(bound, words)
+
+
+TAGGED = st.lists(st.text("ab{}", max_size=6).map(str.encode), min_size=1, max_size=4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TAGGED, st.sampled_from(("MGET", "DEL", "MSET", "EVAL")), st.sampled_from((b"", b"acme:")))
+@example([b"{a}b", b"{a}", b"b{a}{b}"], "MGET", b"acme:")
+@example([b"a{}{b}", b"b{}{b}"], "MGET", b"")
+def test_keys_with_one_hash_tag_take_no_judging(keys: list[bytes], name: str, prefix: bytes) -> None:
+    words = {"MSET": [word for key in keys for word in (key, b"v")], "EVAL": [b"", b"%d" % len(keys), *keys]}
+    argv = [name.encode(), *words.get(name, keys)]
+    passes = len({hashed_part(key) for key in keys}) == 1
+    bound = compiled(policy_of([(OneSlotSettings(), Mode.ENFORCE)]), SMALL)
+    assert planned(bound, argv) == (PASS if passes else JUDGE)
+    if passes:  # a tenant's key has its prefix in Redis
+        tenants = replace(context(), tenant=prefix)
+        assert bound.judge(Command(SMALL, argv), tenants).verdict == PASSED
 
 
 def test_a_swap_is_not_planned_where_arguments_may_be_missing() -> None:

@@ -7,6 +7,7 @@ request_edit.py     changes of a request by the plan: closed edits, which compos
 appending.py        arguments that a rewrite appends, such as a TTL
 automaton.py        finds the schema entry of a key in one pass over its bytes
 name_checks.py      passes requests by the names of their keys, without a rule
+hash_tags.py        passes requests whose keys have the same hash tag, without a rule
 schema_checks.py    passes requests by the schema entry of their keys, without a rule
 value_checks.py     passes requests whose values begin as no refused format does
 key_checks.py       passes requests that are none of a rule's, by keys, size and values

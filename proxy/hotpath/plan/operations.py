@@ -24,9 +24,10 @@ OP_VALUES = 256
 OP_PREFIX = 512
 OP_SOME_KEYS = 1024
 OP_EDIT_REPLY = 2048
+OP_ONE_SLOT = 4096
 OP_CHANGES = OP_EDIT | OP_EDIT_BY_ENTRY | OP_PREFIX
 """These change requests."""
-OP_KEYS = OP_COUNT | OP_NAMES | OP_ENTRIES | OP_REPLICA | OP_PREFIX | OP_SOME_KEYS | OP_EDIT_REPLY
+OP_KEYS = OP_COUNT | OP_NAMES | OP_ENTRIES | OP_REPLICA | OP_PREFIX | OP_SOME_KEYS | OP_EDIT_REPLY | OP_ONE_SLOT
 """These look at keys."""
 
 
@@ -92,6 +93,10 @@ class PlanOperations:
         is judged."""
         self.operations[command_id] |= OP_NAMES
         self.program_of[command_id] = program
+
+    def check_slots(self, command_id: int) -> None:
+        """All keys of the command must surely have one hash slot, or the request is judged."""
+        self.operations[command_id] |= OP_ONE_SLOT
 
     def limit(self, command_id: int, size: int, arguments: int) -> None:
         """Judge a request of more than ``size`` bytes on the wire, or of more arguments, the name included."""

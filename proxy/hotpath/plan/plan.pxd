@@ -2,6 +2,7 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.hotpath.counting.counters cimport Counters
+from proxy.hotpath.plan.hash_tags cimport one_hashed_part
 from proxy.hotpath.plan.key_checks cimport KeyProgram
 from proxy.hotpath.plan.name_checks cimport NameProgram
 from proxy.hotpath.plan.operations cimport PlanOperations
@@ -16,7 +17,7 @@ from proxy.wire.request cimport Request
 cdef int _PASS, _EDIT, _JUDGE, _REFUSE, _PREFIX, _EDIT_REPLY
 cdef Py_ssize_t _UNSOUGHT
 cdef int OP_CHANGES, OP_COUNT, OP_EDIT, OP_EDIT_BY_ENTRY, OP_EDIT_REPLY, OP_ENTRIES, OP_JUDGE, OP_KEYS
-cdef int OP_LIMIT, OP_NAMES, OP_PREFIX, OP_REPLICA, OP_SOME_KEYS, OP_VALUES
+cdef int OP_LIMIT, OP_NAMES, OP_ONE_SLOT, OP_PREFIX, OP_REPLICA, OP_SOME_KEYS, OP_VALUES
 cdef int MIXED, UNTOLD
 cdef int _WRITES
 

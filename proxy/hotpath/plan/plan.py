@@ -28,6 +28,7 @@ from array import array
 
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.plan.hash_tags import one_hashed_part
 from proxy.hotpath.plan.operations import (
     OP_CHANGES,
     OP_COUNT,
@@ -39,6 +40,7 @@ from proxy.hotpath.plan.operations import (
     OP_KEYS,
     OP_LIMIT,
     OP_NAMES,
+    OP_ONE_SLOT,
     OP_PREFIX,
     OP_REPLICA,
     OP_SOME_KEYS,
@@ -233,6 +235,8 @@ class Plan(PlanOperations):
             assert names is not None
             if not names.passes(request, data, keys, found):
                 return -1
+        if operation & OP_ONE_SLOT and found > 1 and not one_hashed_part(request, data, keys, found):
+            return -1
         if operation & OP_ENTRIES:
             entries = self.entry_programs[self.entry_program_of[command_id]]
             assert entries is not None

@@ -86,13 +86,16 @@ class OneSlot(Rule):
         return JudgedBy.DATA if spec.name in SORTS else JudgedBy.NAMES
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A command with one key passes, unless it is SORT; inside a transaction the session judges every command."""
-        if not self._commands and spec.state is not ConnectionState.WATCH:
-            return
-        if any(key_spec.find != "range" or key_spec.last != 0 for key_spec in spec.key_specs) or (
-            len(spec.key_specs) > 1 or spec.state is ConnectionState.WATCH or spec.name in SORTS
-        ):
+        """Keys with the same hash tag pass, except of SORT and WATCH; inside a transaction the session judges every
+        command."""
+        if spec.state is ConnectionState.WATCH or (self._commands and spec.name in SORTS):
             lowering.judge()
+        elif self._commands and not _has_one_key(spec):
+            lowering.check_slots()
+
+
+def _has_one_key(spec: Spec) -> bool:
+    return len(spec.key_specs) == 1 and spec.key_specs[0].find == "range" and spec.key_specs[0].last == 0
 
 
 def _has_tag(beginning: bytes) -> bool:
