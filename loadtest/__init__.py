@@ -11,6 +11,7 @@
     python -m loadtest staleness how late a write is seen by clients of a local cache
     python -m loadtest replicas  reads spread over two replicas, beside the same at the primary
     python -m loadtest scan      what a scan of stored keys costs Redis, and readers beside it
+    python -m loadtest tenants   what the prefix of a tenant costs
     python -m loadtest logins    what the login of a short-lived client costs
     python -m loadtest reload    clients' longest wait while a large policy comes into force
     python -m loadtest publish   the figures of the last runs into the documentation
@@ -37,6 +38,7 @@ spread. CPU time per command, from the kernel's scheduler, varies least. The loa
     staleness.py    a writer at Redis, readers through two workers
     replicas.py     reads from two replicas, beside the same at the primary
     scan.py         a scan beside an open-loop reader, and alone
+    tenants.py      a tenant beside a client of none
     responder.py    the least that a server can do: the load generator's ceiling
     logins.py       clients that log in, checked by Redis and by a file
     memory.py       connections and large values

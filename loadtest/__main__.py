@@ -35,6 +35,7 @@ def main() -> int:
         ("staleness", "how late a write is seen by clients of a local cache"),
         ("replicas", "reads spread over two replicas, beside the same at the primary"),
         ("scan", "what a scan of stored keys costs Redis, and readers beside it"),
+        ("tenants", "what the prefix of a tenant costs"),
         ("builds", "CPU per command of two builds of Keyrail"),
         ("limits", "CPU per command and per client, beside nutcracker, another build and other proxies"),
     ):

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from loadtest import cluster, limits, local_cache
+from loadtest import cluster, limits, local_cache, tenants
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
 from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER
@@ -164,17 +164,22 @@ def limits_goals(peers: Sequence[str]) -> list[Goal]:
         (limits.CLIENT, 1, strict, NUTCRACKER, 2.1),
         *((verb, depth, strict, peer, 1.0) for peer in peers for depth in (1, 16, 64) for verb in ("GET", "SET")),
     ]
+    return [_of_proxy_cpu(*each) for each in bounds]
+
+
+def tenants_goals() -> list[Goal]:
+    """The goals of a tenant's prefix, compiled: beside the same commands of a client of no tenant."""
+    pairs = ((tenants.TENANT_NONE, KEYRAIL_NONE, 1.3), (tenants.TENANT_STRICT, limits.KEYRAIL_STRICT, 1.15))
     return [
-        Goal(
-            f"{what} P={depth}: proxy CPU of {own}, of {to}'s",
-            proxy_cpu,
-            (what, depth, own),
-            (what, depth, to),
-            most,
-            True,
-        )
-        for what, depth, own, to, most in bounds
+        _of_proxy_cpu(each.name, each.pipeline, own, to, 1.05 if each.pipeline == 1 else piped)
+        for own, to, piped in pairs
+        for each in tenants.WORKLOADS
     ]
+
+
+def _of_proxy_cpu(workload: str, pipeline: int, own: str, to: str, bound: float) -> Goal:
+    what = f"{workload} P={pipeline}: proxy CPU of {own}, of {to}'s"
+    return Goal(what, proxy_cpu, (workload, pipeline, own), (workload, pipeline, to), bound, True)
 
 
 def judge(samples: Sequence[Sample], promised: Sequence[Goal]) -> list[Outcome]:

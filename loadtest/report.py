@@ -6,7 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from loadtest import builds, cluster, connects, crowd, latency, limits, local_cache, logins, replicas, soak, traces
+from loadtest import (
+    builds,
+    cluster,
+    connects,
+    crowd,
+    latency,
+    limits,
+    local_cache,
+    logins,
+    replicas,
+    soak,
+    tenants,
+    traces,
+)
 from loadtest.goals import (
     Goal,
     Spread,
@@ -19,6 +32,7 @@ from loadtest.goals import (
     rate,
     redis_cpu,
     spread,
+    tenants_goals,
     whole_cpu,
 )
 from loadtest.memory import Measured
@@ -65,6 +79,12 @@ def replicas_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> st
     own, to = replicas.KEYRAIL_REPLICAS, KEYRAIL_NONE
     page = _page("Reads from replicas", samples, about, (to, own), ())
     return page + _proxy_cpu_of_cells(samples, own, to)
+
+
+def tenants_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The report on what the prefix of a tenant costs."""
+    order = (KEYRAIL_NONE, tenants.TENANT_NONE, limits.KEYRAIL_STRICT, tenants.TENANT_STRICT)
+    return _page("What the prefix of a tenant costs", samples, about, order, tenants_goals())
 
 
 def _proxy_cpu_of_cells(samples: Sequence[Sample], own: str, to: str) -> str:

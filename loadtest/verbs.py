@@ -33,6 +33,7 @@ from loadtest import (
     soak,
     staleness,
     targets,
+    tenants,
     traces,
     workloads,
 )
@@ -241,6 +242,20 @@ def _logins(program: list[str], redis_program: str, course: Course) -> None:
     _finish(_named("logins", course, form), page, about, samples)
 
 
+def _tenants(program: list[str], redis_program: str, course: Course) -> None:
+    with tenants.all_targets(redis_program, program) as (redis, ways):
+        samples = list(tenants.rounds(redis, ways, course, _say))
+        form = ways[0].about
+    about = {
+        "Keyrail": f"{form}, one worker; all clients are of one tenant, or of none",
+        **_machine(course),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds; an MGET is of {tenants.MGET_KEYS} "
+        "keys with one hash tag",
+        "again": _again("tenants", course),
+    }
+    _finish(_named("tenants", course, form), report.tenants_markdown(samples, about), about, samples)
+
+
 def _builds(before: list[str], after: list[str], redis_program: str, course: Course) -> None:
     with builds.side_by_side(redis_program, before, after) as (redis, pairs):
         samples = list(builds.rounds(redis, pairs, course, _say))
@@ -376,6 +391,7 @@ _OF_A_COURSE = {
     "local-cache": _local_cache,
     "replicas": _replicas,
     "scan": _scan,
+    "tenants": _tenants,
     "connects": _connects,
 }
 """The verbs that take nothing else."""
