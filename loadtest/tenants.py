@@ -27,7 +27,7 @@ WORKLOADS = [
 ]
 _NO_RULES = "keyrail: 1\nrules: {}\n"
 _PREFIX = "acme:"
-_KEY = "cache:{bench}:"
+_KEY = "bench:{tenants}:"
 _AT_ONCE = 1000
 
 

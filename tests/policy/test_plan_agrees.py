@@ -39,6 +39,7 @@ from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.replica_reads.rule import ReplicaReadsSettings
+from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import RuleSettings, Wording
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.members import SchemaMembersSettings
@@ -237,6 +238,7 @@ SETTINGS: st.SearchStrategy[RuleSettings] = (
     | st.builds(ScanCountsSettings, st.integers(1, 5), st.booleans())
     | st.builds(AllowOnlySettings, st.just(("GET", "SET", "CONFIG GET", "COPY a")), st.just(("hash", "write")))
     | st.builds(OneSlotSettings, st.booleans())
+    | st.builds(RepliesSettings, st.none() | st.integers(1, 5), st.none() | st.just(9))
     | st.sampled_from((ReadOnlySettings(), UnknownCommandsSettings(), DatabasesSettings((1,)), TransactionsSettings()))
 )
 POLICIES = st.builds(

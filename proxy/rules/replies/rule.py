@@ -4,7 +4,8 @@ The rule reads only the first line of a reply: it has the number of elements of 
 values of a map count separately, as in RESP2), or the number of bytes of a string. It does not read the elements, so
 the streams of XREAD count, but not their entries.
 
-Every command of this rule is judged and leaves the hot path. So GET is one only if the policy names it.
+A command of this rule is judged and leaves the hot path, unless its reply surely has few elements. So GET is one only
+if the policy names it.
 """
 
 from dataclasses import dataclass
@@ -17,12 +18,22 @@ from proxy.commands.spec import Spec
 from proxy.commands.whole_collection_commands import READS
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import UNLIMITED
 from proxy.rules.refusals import over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
-from proxy.rules.verdict import InspectReply, Verdict
+from proxy.rules.verdict import PASS, InspectReply, Verdict
 
 LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in ROWS.values() if row.large_reply)}))
 """Commands that can have large replies."""
+_FEW = {
+    **dict.fromkeys(("GEOSEARCHSTORE", "ZRANGESTORE"), 0),  # a number
+    **dict.fromkeys(("LMPOP", "BLMPOP", "ZMPOP", "BZMPOP"), 2),  # a key, and what was popped of it
+    "XAUTOCLAIM": 3,  # a cursor, entries, deleted entries
+}
+"""The most elements of a reply, whatever the arguments are."""
+_BY_ARGUMENT = frozenset({"MGET", "HMGET", "XREAD", "XREADGROUP"})
+"""Replies with at most one element for each argument: a stream of XREAD is two in RESP3's map, and takes two arguments,
+its name and an ID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +63,24 @@ class Replies(Rule):
     def touches(self, spec: Spec) -> bool:
         return spec.name in self._settings.commands
 
-    def judge(self, _command: Command, _context: Context) -> Verdict:
-        return self._inspect_reply
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        small = command.streamed is None and len(command.argv) <= self._small(command.spec)
+        return PASS if small else self._inspect_reply
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Everything is judged: a plan does not read replies."""
-        lowering.judge()
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """A plan does not read replies, so it passes only what has a small one."""
+        arguments = self._small(spec)
+        if not arguments:
+            lowering.judge()
+        elif arguments < UNLIMITED:
+            lowering.limit(arguments=arguments)
+
+    def _small(self, spec: Spec) -> int:
+        # With so many arguments, its name included, the command has no reply that counts.
+        most = UNLIMITED if self._settings.elements is None else self._settings.elements
+        if spec.name in _BY_ARGUMENT:
+            return most
+        return UNLIMITED if spec.name in _FEW and _FEW[spec.name] <= most else 0
 
 
 def _notice(settings: RepliesSettings, line: bytes) -> str:
