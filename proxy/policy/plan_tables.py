@@ -99,7 +99,7 @@ class _Appending:
     added: int
     suffixes: tuple[bytes, ...]
     satisfied_by: tuple[bytes, ...]
-    stated: tuple[tuple[int, bytes, int, int, int, int], ...]
+    stated: tuple[tuple[int, bytes, int, int, int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,10 @@ class PlanTables:
             return _NONE
         if id(appending) not in self._known:
             stated = tuple(
-                (each.argc, each.word.text, each.word_at, each.number_at, each.least, each.most)
+                (
+                    *(each.argc, each.word.text, each.word_at, each.number_at, each.least, each.most),
+                    self._bytes(each.factors),
+                )
                 for each in appending.stated
             )
             words = tuple(word.text for word in appending.satisfied_by)
@@ -356,7 +359,8 @@ class PlanReader:
             case _Keys(names, size, values):
                 return KeyProgram(self._make(names), size, [self._make(each) for each in values])
             case _Appending(argc, added, suffixes, satisfied_by, stated):
-                return Appending(argc, added, suffixes, satisfied_by, [StatedNumber(*each) for each in stated])
+                numbers = [StatedNumber(*each[:-1], self._make(each[-1], "d")) for each in stated]
+                return Appending(argc, added, suffixes, satisfied_by, numbers)
             case _Edit(counter, name, appending, then):
                 return RequestEdit(counter, name, self._make(appending), self._make(then))
             case _Edits(by_entry):

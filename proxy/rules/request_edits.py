@@ -4,6 +4,7 @@
 plan as chains (``proxy.hotpath.plan.request_edit``). Requests that a chain cannot decide are judged.
 """
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,15 +29,17 @@ class StatedArgument:
     most: int
     word: bytes = b""
     word_at: int = 0
+    factors: tuple[float, ...] = ()
+    """They vary the number, in turn and within the bounds; none leave it as it is."""
 
 
 @dataclass(frozen=True)
 class Append:
     """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
 
-    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case, or if it
-    states a number as one of `stated`. Without `suffixes` nothing is added, and all other commands are judged. With a
-    `target` the longer command is that one.
+    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case. If it states
+    a number as one of `stated`, at most that varies. Without `suffixes` nothing is added, and all other commands are
+    judged. With a `target` the longer command is that one.
     """
 
     argc: int = 0
@@ -48,19 +51,21 @@ class Append:
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to add."""
-        return bool(self.suffixes)
+        """Whether there is anything to add or to vary."""
+        return bool(self.suffixes) or any(each.factors for each in self.stated)
 
     @cached_property
     def unchanging(self) -> "Append":
-        """The same, but commands to which it would add arguments are judged."""
-        return Append(stated=self.stated) if self.changes else self
+        """The same, but commands that it would change are judged."""
+        return Append(stated=[each for each in self.stated if not each.factors]) if self.changes else self
 
     @cached_property
     def planned(self) -> Appending:
         """The edit in the form of plans; the plans of all apps share it."""
         stated = [
-            StatedNumber(each.argc, each.word, each.word_at, each.number_at, each.least, each.most)
+            StatedNumber(
+                each.argc, each.word, each.word_at, each.number_at, each.least, each.most, array("d", each.factors)
+            )
             for each in self.stated
         ]
         return Appending(self.argc, self.added, self.suffixes, self.satisfied_by, stated)

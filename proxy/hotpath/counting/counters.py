@@ -51,7 +51,7 @@ _LONGEST_NAME = 256
 _INTERPRETED = __file__.endswith((".py", ".pyc"))
 
 
-def fingerprint(p: bytes, start: int, end: int, point: int) -> int:
+def fingerprint(p: bytes | bytearray, start: int, end: int, point: int) -> int:
     """The value at ``point`` of the polynomial with seven bytes of ``p[start:end]`` in each coefficient."""
     value = end - start
     i = start
@@ -99,7 +99,7 @@ class Counters:
         self._table = array("Q", bytes(8 * _SET * sets))
         self._names: list[bytes | None] = [None] * (_WAYS * sets)
 
-    def add(self, p: bytes, start: int, end: int, write: bool) -> bool:
+    def add(self, p: bytes | bytearray, start: int, end: int, write: bool) -> bool:
         """Count one use of the key ``p[start:end]``; true if the key had a counter already."""
         if end - start > _LONGEST_NAME:
             end = start + _LONGEST_NAME
@@ -149,7 +149,7 @@ class Counters:
         self.total += times
         self._table[self._last + _COUNTS] += times * _USE
 
-    def _mark(self, p: bytes, start: int, end: int) -> int:
+    def _mark(self, p: bytes | bytearray, start: int, end: int) -> int:
         if _INTERPRETED:
             return hash(bytes(p[start:end])) & 0xFFFF_FFFF_FFFF_FFFF
         return fingerprint(p, start, end, self._point)

@@ -15,9 +15,14 @@ cdef class StatedNumber:
     cdef readonly Py_ssize_t number_at
     cdef readonly long long least
     cdef readonly long long most
+    cdef readonly double[::1] factors
+    cdef readonly Py_ssize_t turn
+    cdef readonly long long value
 
     @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t, value=cython.longlong)
     cpdef bint passes(self, Request request, const unsigned char *data) except -1
+    @cython.locals(varied=cython.longlong)
+    cpdef long long varied(self) except -1
 
 
 @cython.final
@@ -27,6 +32,7 @@ cdef class Appending:
     cdef readonly list suffixes
     cdef readonly list satisfied_by
     cdef readonly list stated
+    cdef readonly StatedNumber said
     cdef readonly Py_ssize_t turn
     cdef readonly bytes header
 

@@ -11,6 +11,7 @@ from proxy.hotpath.plan.reply_edits cimport ReplyProgram
 from proxy.hotpath.plan.request_edit cimport RequestEdit, RequestEditor
 from proxy.hotpath.plan.schema_checks cimport EntryProgram
 from proxy.hotpath.plan.value_checks cimport ValueProgram
+from proxy.hotpath.upstream.splice cimport Splice
 from proxy.wire.request cimport Request
 
 
@@ -20,6 +21,7 @@ cdef int OP_CHANGES, OP_COUNT, OP_EDIT, OP_EDIT_BY_ENTRY, OP_EDIT_REPLY, OP_ENTR
 cdef int OP_LIMIT, OP_NAMES, OP_ONE_SLOT, OP_PREFIX, OP_REPLICA, OP_SOME_KEYS, OP_VALUES
 cdef int MIXED, UNTOLD
 cdef int _WRITES
+cdef Splice _NAME
 
 
 @cython.final
@@ -65,6 +67,6 @@ cdef class Plan(PlanOperations):
     cdef int _apply_edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -2
     @cython.locals(program=EntryProgram)
     cdef RequestEdit _edit_of(self, int command_id, int operation)
-    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t, name=bytes)
+    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

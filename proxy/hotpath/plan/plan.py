@@ -49,6 +49,7 @@ from proxy.hotpath.plan.operations import (
 )
 from proxy.hotpath.plan.replica_reads import MIXED, UNTOLD
 from proxy.hotpath.plan.request_edit import RequestEdit, RequestEditor
+from proxy.hotpath.upstream.splice import Splice
 from proxy.wire.request import Request
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -67,6 +68,7 @@ UNSOUGHT = _UNSOUGHT
 
 _WRITES = 2
 READS, WRITES = 1, _WRITES
+_NAME = Splice()  # of a tenant's key in Redis
 
 
 class Plan(PlanOperations):
@@ -309,8 +311,10 @@ class Plan(PlanOperations):
         while i < found:
             index = keys.indexes[i]
             if self.prefixes:
-                name = self.editor.prefix + data[request.starts[index] : request.ends[index]]
-                counters.add(name, 0, len(name), keys.access[i] == _WRITES)
+                _NAME.clear()
+                _NAME.put(self.editor.prefix, 0, len(self.editor.prefix))
+                _NAME.put(data, request.starts[index], request.ends[index])
+                counters.add(_NAME.target, 0, _NAME.size, keys.access[i] == _WRITES)
             else:
                 counters.add(data, request.starts[index], request.ends[index], keys.access[i] == _WRITES)
             i += 1

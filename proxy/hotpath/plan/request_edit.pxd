@@ -1,7 +1,7 @@
 cimport cython
 
 from proxy.commands.keys cimport KeyFinder
-from proxy.hotpath.plan.appending cimport Appending
+from proxy.hotpath.plan.appending cimport Appending, StatedNumber
 from proxy.hotpath.upstream.splice cimport Splice
 from proxy.wire.request cimport Request
 
@@ -27,9 +27,13 @@ cdef class RequestEditor:
     cdef readonly bytes name
     cdef readonly bytes header
     cdef readonly bytes suffix
+    cdef readonly bytes number
+    cdef readonly Py_ssize_t number_at
 
     @cython.locals(appending=Appending, suffix=bytes, argc=cython.Py_ssize_t, changed=cython.int)
     cpdef int apply(self, RequestEdit edit, Request request, const unsigned char *data) except -2
+    @cython.locals(number=cython.longlong, digits=bytes)
+    cdef bint _vary(self, StatedNumber said) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cpdef bint may_prefix(self, KeyFinder keys, Py_ssize_t found) except -1
     cpdef int write(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
@@ -38,3 +42,4 @@ cdef class RequestEditor:
                    index=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, line=bytes)
     cdef int _write_prefixed(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
                              Py_ssize_t found) except -1
+    cdef int _write_rest(self, Splice splice, const unsigned char *p, Request request, Py_ssize_t at) except -1

@@ -4,6 +4,7 @@
     under another name            DEL k         ->  UNLINK k
     with arguments behind it      SET k v       ->  SET k v EX 300
     both                          GETSET k v    ->  SET k v EX 300 GET
+    with another number           SET k v EX 60 ->  SET k v EX 57
     a tenant's prefix             GET k         ->  GET acme:k
 
 The edits of several rules are a chain. Each edit sees the request as the edits before it left it; the result is what
@@ -12,7 +13,7 @@ changed pieces in place of its own.
 """
 
 from proxy.commands.keys import KeyFinder
-from proxy.hotpath.plan.appending import Appending
+from proxy.hotpath.plan.appending import Appending, StatedNumber
 from proxy.hotpath.upstream.splice import Splice
 from proxy.wire.request import Request
 
@@ -24,9 +25,9 @@ class RequestEdit:
     """One rule's edit, and ``then`` the edit of a later rule.
 
     With an ``appending`` the request must lack, or state itself, what is appended; the new ``name`` is for a request
-    that lacks it. Without one, the name is for every request with arguments: a request without any goes on to Redis's
-    error about it. ``counter`` is the number of the plan's counter that counts the requests that the edit has changed,
-    and ``applied`` says whether the last request is one.
+    that lacks it, and another number for one that states it. Without one, the name is for every request with
+    arguments: a request without any goes on to Redis's error about it. ``counter`` is the number of the plan's counter
+    that counts the requests that the edit has changed, and ``applied`` says whether the last request is one.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class RequestEdit:
         self.counter = counter
         self.new_name = name
         self.name = b"$%d\r\n%b\r\n" % (len(name), name) if name else b""
+        assert not name or appending is None or not appending.stated, "a number varies under the same name"
         self.appending = appending
         self.then = then
         self.applied = False
@@ -56,8 +58,9 @@ class RequestEdit:
 class RequestEditor:
     """Applies a chain of edits to one request at a time.
 
-    After ``apply``, ``name`` is the new name, encoded, ``header`` the line with the new number of arguments and
-    ``suffix`` what is appended; each is empty where that stays as it is. ``prefix`` is what ``write`` puts before
+    After ``apply``, ``name`` is the new name, encoded, ``header`` the line with the new number of arguments,
+    ``suffix`` what is appended, and ``number`` what stands in place of argument ``number_at``, which is behind all
+    keys; each is empty where that stays as it is. ``prefix`` is what ``write`` puts before
     keys: whoever lets a client's request be decided sets it before, if the plan has prefixes.
     """
 
@@ -66,12 +69,15 @@ class RequestEditor:
         self.name = b""
         self.header = b""
         self.suffix = b""
+        self.number = b""
+        self.number_at = 0
 
     def apply(self, edit: RequestEdit | None, request: Request, data: bytes) -> int:
         """1 if the request changes, 0 if it goes on as it is, -1 if only rules can tell."""
         self.name = b""
         self.header = b""
         self.suffix = b""
+        self.number = b""
         argc = request.argc
         changed = 0
         while edit is not None:
@@ -85,15 +91,26 @@ class RequestEditor:
                 self.header = appending.header
                 argc += appending.added
                 edit.applied = True
-            elif argc != request.argc or not appending.settled(request, data):
-                # What an edit before has appended is not part of the request that could be looked at.
+            elif argc != request.argc or self.number or not appending.settled(request, data):
+                # What an edit before has appended or changed is not part of the request that could be looked at.
                 return -1
+            elif appending.said is not None:
+                edit.applied = self._vary(appending.said)
             if edit.applied:
                 changed = 1
                 if edit.name:
                     self.name = edit.name
             edit = edit.then
         return changed
+
+    def _vary(self, said: StatedNumber) -> bool:
+        number = said.varied()
+        if number == said.value:
+            return False
+        digits = b"%d" % number
+        self.number = b"$%d\r\n%b\r\n" % (len(digits), digits)
+        self.number_at = said.number_at
+        return True
 
     def may_prefix(self, keys: KeyFinder, found: int) -> bool:
         """Whether there is a prefix, and keys, each of which stands behind the one before."""
@@ -117,11 +134,9 @@ class RequestEditor:
             splice.put(p, request.start, request.header_end)
         if self.name:
             splice.put(self.name, 0, len(self.name))
-            splice.put(p, request.ends[0] + 2, request.end)
+            self._write_rest(splice, p, request, request.ends[0] + 2)
         else:
-            splice.put(p, request.header_end, request.end)
-        if self.suffix:
-            splice.put(self.suffix, 0, len(self.suffix))
+            self._write_rest(splice, p, request, request.header_end)
         return 0
 
     def _write_prefixed(self, splice: Splice, p: bytes, request: Request, keys: KeyFinder, found: int) -> int:
@@ -146,6 +161,15 @@ class RequestEditor:
             splice.put(prefix, 0, added)
             at = start
             i += 1
+        self._write_rest(splice, p, request, at)
+        return 0
+
+    def _write_rest(self, splice: Splice, p: bytes, request: Request, at: int) -> int:
+        # What stands behind the name and the keys.
+        if self.number:
+            splice.put(p, at, request.ends[self.number_at - 1] + 2)
+            splice.put(self.number, 0, len(self.number))
+            at = request.ends[self.number_at] + 2
         splice.put(p, at, request.end)
         if self.suffix:
             splice.put(self.suffix, 0, len(self.suffix))

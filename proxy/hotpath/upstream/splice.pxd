@@ -11,7 +11,7 @@ cdef class Splice:
     cdef readonly Py_ssize_t size
     cdef Py_ssize_t _capacity
     cdef bytearray _space
-    cdef unsigned char *_target
+    cdef unsigned char *target
 
     @cython.locals(space=bytearray)
     cdef int _make(self, Py_ssize_t capacity) except -1

@@ -11,13 +11,13 @@ _INTERPRETED = __file__.endswith((".py", ".pyc"))
 
 
 class Splice:
-    """Space for the run that is put together now; it is empty between runs."""
+    """Space for the run that is put together now; it is empty between runs. What was put begins at ``target``."""
 
     def __init__(self) -> None:
         self.size = 0
         self._capacity = 0
         self._space = bytearray()
-        self._target = self._space
+        self.target = self._space
         self._make(_FIRST_CAPACITY)
 
     def _make(self, capacity: int) -> None:
@@ -25,7 +25,7 @@ class Splice:
         if self.size > 0:
             space[: self.size] = self._space[: self.size]
         self._space = space
-        self._target = self._space
+        self.target = self._space
         self._capacity = capacity
 
     def clear(self) -> None:
@@ -39,10 +39,10 @@ class Splice:
         if at + size > self._capacity:
             self._make(2 * (at + size))
         if _INTERPRETED:
-            self._target[at : at + size] = p[start:end]
+            self.target[at : at + size] = p[start:end]
         else:
             # C's own, which the .pxd imports: without it, each byte is copied by itself.
-            memcpy(self._target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # not Python's
+            memcpy(self.target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # not Python's
         self.size = at + size
 
     def fill(self, byte: int, count: int) -> None:
@@ -51,7 +51,7 @@ class Splice:
         if at + count > self._capacity:
             self._make(2 * (at + count))
         while count > 0:
-            self._target[at] = byte
+            self.target[at] = byte
             at += 1
             count -= 1
         self.size = at
@@ -62,7 +62,7 @@ class Splice:
             taken = bytes(self._space[: self.size])
         else:
             # To make bytes of them would call a method of theirs.
-            taken = self._target[: self.size]  # type: ignore[assignment]  # compiled, these are bytes already
+            taken = self.target[: self.size]  # type: ignore[assignment]  # compiled, these are bytes already
         self.size = 0
         if self._capacity > _KEPT_CAPACITY:
             self._make(_FIRST_CAPACITY)

@@ -361,22 +361,28 @@ class Lifetime(Rule):
         return Append(_FIRST_OPTION_OF_SET, 3, suffixes, target=self._set)
 
     def _append(self, spec: Spec, forms: Sequence[PlainForm], bounds: Bounds) -> Append:
-        stated = [] if bounds.jitter_stated else [_stated(form, bounds) for form in forms]
+        jitter = bounds.jitter_stated
+        factors = tuple(spread(1.0, jitter, chance) for chance in self._chances()) if jitter else ()
+        stated = [_stated(form, bounds, factors) for form in forms]
         if self._set is None or spec.id != self._set.id or bounds.required or bounds.default is None:
             return Append(stated=stated)
         words = () if bounds.weighs else OPTIONS
         return Append(_FIRST_OPTION_OF_SET, 2, self._suffixes(bounds), words, stated)
 
     def _suffixes(self, bounds: Bounds) -> list[bytes]:
-        chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
-        Random(self._seed).shuffle(chances)
+        chances = self._chances() if bounds.jitter else [0.5]
         return [_encode_expiry(bounds.seconds(chance)) for chance in chances]
 
+    def _chances(self) -> list[float]:
+        chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)]
+        Random(self._seed).shuffle(chances)
+        return chances
 
-def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:
+
+def _stated(form: PlainForm, bounds: Bounds, factors: tuple[float, ...]) -> PlannedNumber:
     least = 1 if bounds.least is None else bounds.least * 1000 // form.scale
     most = _ANY_NUMBER if bounds.most is None else bounds.most * 1000 // form.scale
-    return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at)
+    return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at, factors)
 
 
 def _varied(command: Command, stated: StatedExpiry, found: list[Bounds], milliseconds: int, context: Context) -> int:
