@@ -21,8 +21,8 @@ cdef class StatedNumber:
 
     @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t, value=cython.longlong)
     cpdef bint passes(self, Request request, const unsigned char *data) except -1
-    @cython.locals(varied=cython.longlong)
-    cpdef long long varied(self) except -1
+    @cython.locals(varied=cython.Py_ssize_t)
+    cpdef Py_ssize_t varied(self) except -1
 
 
 @cython.final

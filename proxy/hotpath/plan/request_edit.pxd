@@ -32,7 +32,7 @@ cdef class RequestEditor:
 
     @cython.locals(appending=Appending, suffix=bytes, argc=cython.Py_ssize_t, changed=cython.int)
     cpdef int apply(self, RequestEdit edit, Request request, const unsigned char *data) except -2
-    @cython.locals(number=cython.longlong, digits=bytes)
+    @cython.locals(number=cython.Py_ssize_t, digits=bytes)
     cdef bint _vary(self, StatedNumber said) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cpdef bint may_prefix(self, KeyFinder keys, Py_ssize_t found) except -1
