@@ -169,7 +169,7 @@ def limits_goals(peers: Sequence[str]) -> list[Goal]:
 
 def tenants_goals() -> list[Goal]:
     """The goals of a tenant's prefix, compiled: beside the same commands of a client of no tenant."""
-    pairs = ((tenants.TENANT_NONE, KEYRAIL_NONE, 1.3), (tenants.TENANT_STRICT, limits.KEYRAIL_STRICT, 1.15))
+    pairs = ((tenants.TENANT_NO_RULES, tenants.NO_RULES, 1.3), (tenants.TENANT_STRICT, limits.KEYRAIL_STRICT, 1.15))
     return [
         _of_proxy_cpu(each.name, each.pipeline, own, to, 1.05 if each.pipeline == 1 else piped)
         for own, to, piped in pairs

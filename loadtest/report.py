@@ -83,7 +83,7 @@ def replicas_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> st
 
 def tenants_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
     """The report on what the prefix of a tenant costs."""
-    order = (KEYRAIL_NONE, tenants.TENANT_NONE, limits.KEYRAIL_STRICT, tenants.TENANT_STRICT)
+    order = (tenants.NO_RULES, tenants.TENANT_NO_RULES, limits.KEYRAIL_STRICT, tenants.TENANT_STRICT)
     return _page("What the prefix of a tenant costs", samples, about, order, tenants_goals())
 
 

@@ -15,17 +15,18 @@ from loadtest import benchmark, targets, workloads
 from loadtest.benchmark import RunError
 from loadtest.limits import KEYRAIL_STRICT
 from loadtest.quick import CLIENTS, Course, Sample, Workload, sampled, spent, told
-from loadtest.targets import KEYRAIL_NONE, REPOSITORY, Redis, Target
+from loadtest.targets import REPOSITORY, Redis, Target
 
-TENANT_NONE = "keyrail none, a tenant"
+NO_RULES = "keyrail, no rules"
+TENANT_NO_RULES = "keyrail, no rules, a tenant"
 TENANT_STRICT = "keyrail strict, a tenant"
 MGET_KEYS = 10
 WORKLOADS = [
-    Workload(name, pipeline, commands)
+    Workload(name, pipeline, commands // share)
     for pipeline, commands in ((1, 60_000), (16, 400_000))
-    for name in ("GET", "SET", "MGET")
+    for name, share in (("GET", 1), ("SET", 1), ("MGET", 4))
 ]
-_NO_RULES = "keyrail: 1\nrules: {}\n"
+_WITHOUT_RULES = "keyrail: 1\nrules: {}\n"
 _PREFIX = "acme:"
 _KEY = "bench:{tenants}:"
 _AT_ONCE = 1000
@@ -38,13 +39,16 @@ def all_targets(redis_program: str, program: list[str]) -> Iterator[tuple[Redis,
     with contextlib.ExitStack() as stack:
         folder, redis = stack.enter_context(targets.preloaded(redis_program))
         _preload(redis)
-        policies = {KEYRAIL_NONE: "none", KEYRAIL_STRICT: "strict"}
-        for name, text in ((TENANT_NONE, _NO_RULES), (TENANT_STRICT, strict)):
-            file = folder / f"{len(policies)}.yaml"
-            file.write_text(of_a_tenant(text), "utf-8")
-            policies[name] = str(file)
-        found = [targets.keyrail(name, program, redis, policy) for name, policy in policies.items()]
-        ways = [stack.enter_context(each) for each in found]
+        ways: list[Target] = []
+        for name, text in (
+            (NO_RULES, _WITHOUT_RULES),
+            (TENANT_NO_RULES, of_a_tenant(_WITHOUT_RULES)),
+            (KEYRAIL_STRICT, strict),
+            (TENANT_STRICT, of_a_tenant(strict)),
+        ):
+            file = folder / f"{len(ways)}.yaml"
+            file.write_text(text, "utf-8")
+            ways.append(stack.enter_context(targets.keyrail(name, program, redis, str(file))))
         for way in ways:
             _check(redis, way)
         yield redis, ways
@@ -101,7 +105,7 @@ def _preload(redis: Redis) -> None:
 
 def _check(redis: Redis, way: Target) -> None:
     # A way that adds no prefix, or one too many, would be measured for something else.
-    prefix = _PREFIX if way.name in (TENANT_NONE, TENANT_STRICT) else ""
+    prefix = _PREFIX if way.name in (TENANT_NO_RULES, TENANT_STRICT) else ""
     name = f"{_KEY}check"
     with redis_py.Redis(port=redis.port, protocol=2) as direct, redis_py.Redis(port=way.port, protocol=2) as through:
         through.set(name, way.name, ex=workloads.LIFETIME)

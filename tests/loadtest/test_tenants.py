@@ -11,7 +11,7 @@ from loadtest.limits import KEYRAIL_STRICT
 from loadtest.placement import PLACEMENTS
 from loadtest.quick import Course, Sample
 from loadtest.report import tenants_markdown
-from loadtest.targets import KEYRAIL_NONE, REPOSITORY
+from loadtest.targets import REPOSITORY
 from proxy.policy.load import load_policy
 
 
@@ -19,10 +19,13 @@ def test_a_tenant_stands_beside_a_client_of_none() -> None:
     def sample(target: str, pipeline: int, cpu: float) -> Sample:
         return Sample("MGET", pipeline, target, 0, 1.0, 0.1, 0.2, cpu, 1.0)
 
-    samples = [sample(KEYRAIL_NONE, 1, 8.0), sample(tenants.TENANT_NONE, 1, 8.8)]
+    samples = [sample(tenants.NO_RULES, 1, 8.0), sample(tenants.TENANT_NO_RULES, 1, 8.8)]
     samples += [sample(KEYRAIL_STRICT, 16, 2.0), sample(tenants.TENANT_STRICT, 16, 2.2)]
     page = tenants_markdown(samples, {"machine": "test"})
-    assert "| MGET P=1: proxy CPU of keyrail none, a tenant, of keyrail none's | ≤ 1.05 | 1.10 (1.10–1.10) |" in page
+    assert (
+        "| MGET P=1: proxy CPU of keyrail, no rules, a tenant, of keyrail, no rules's | ≤ 1.05 | 1.10 (1.10–1.10) |"
+        in page
+    )
     assert "| MGET P=16: proxy CPU of keyrail strict, a tenant, of keyrail strict's | ≤ 1.15 | 1.10 (" in page
 
 

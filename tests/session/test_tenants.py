@@ -9,11 +9,14 @@ from typing import cast
 
 import pytest
 
+from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Lane, Table
 from proxy.hotpath.plan.hot_path_config import HotPathConfig
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy
+from proxy.policy.decision import Decision
 from proxy.policy.model import Policy
+from proxy.rules.context import Context
 from proxy.rules.memory import Memory
 from proxy.session.ports.client import ClientTransport, EffectivePolicy
 from proxy.session.ports.login_port import Credentials, LoginReply
@@ -36,6 +39,7 @@ rules:
   small: {whole_collections: {max: 3}}
 """
 POLICY, MEMORY = policy_of(RULES), Memory()
+NAMED = policy_of(RULES.partition("rules:")[0] + "rules: {short: {names: {segments: 1..3}}}")
 OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
 
 
@@ -86,6 +90,26 @@ def test_keys_have_the_prefix_at_redis() -> None:
     replies = b"*3\r\n$6\r\nacme:a\r\n$-1\r\n$-1\r\n" + OK + b":1\r\n$5\r\nacme:\r\n"
     upstream.answer(replies)
     assert client.heard() == replies, "values stay as they are"
+
+
+def test_what_the_plan_passes_with_a_prefix_is_not_judged_where_it_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    judge = CompiledPolicy.judge
+
+    def seen(compiled: CompiledPolicy, command: Command, context: Context) -> Decision:
+        judged.append(command.name)
+        return judge(compiled, command, context)
+
+    monkeypatch.setattr(CompiledPolicy, "judge", seen)
+    route, key = TenantRoute(NAMED, traces=100), PoolKey("acme", 0, 2)
+    route.known_users.add("acme")
+    client, upstream = Client(route, key), route.upstream(key)
+    client.say("GET", "a")  # a connection is chosen for the first
+    judged.clear()
+    for words in (("MGET", "a", "b"), ("GET", "a:b:c:d"), ("SET", "a", "v")):
+        client.say(*words)
+    assert judged == ["GET"]
+    assert call("MGET", "acme:a", "acme:b") + call("SET", "acme:a", "v") in upstream.taken()
 
 
 def test_other_clients_have_no_prefix_and_keep_their_plan() -> None:

@@ -70,7 +70,8 @@ class HotPathConfig:
         self.gate = WriteGate() if gate is None else gate
 
     def passes(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> bool:
-        """Whether the plan lets the command that ``request`` holds go on as it is. If so, it is paid for."""
+        """Whether the plan lets the command that ``request`` holds go on as it is, or with a tenant's prefix. If so, it
+        is paid for."""
         plan = self.plan
         request = self.request
         if not plan.passes(command_id, request, data, self.keys):

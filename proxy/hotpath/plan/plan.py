@@ -186,13 +186,15 @@ class Plan(PlanOperations):
         return outcome
 
     def passes(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
-        """Whether the request goes on as it is. Nothing is counted."""
+        """Whether the request goes on as it is, or with the prefix of the client's tenant. Nothing is counted."""
         operation = self.operations[command_id]
-        if operation & (OP_JUDGE | OP_CHANGES):
+        if operation & (OP_JUDGE | OP_EDIT | OP_EDIT_BY_ENTRY):
             return False
         if operation == 0:
             return True
         found = self._check(_UNSOUGHT, command_id, operation, request, data, keys)
+        if operation & OP_PREFIX and (found < 0 or not self.editor.may_prefix(keys, found)):
+            return False
         if found > 0 and operation & OP_EDIT_REPLY and self._edits_reply(command_id, request, data, keys, found):
             return False
         if found > 0 and operation & OP_REPLICA and self.replica_reads is not None:
