@@ -3,7 +3,8 @@
 """Passes requests whose keys surely have one hash slot, without a rule: they have the same hash tag, or are the same.
 
 Different tags may have one slot, too, but by chance: the rule looks at those. The slot of a tenant's key is that of its
-name with the prefix, which has no braces: a tag is the same with it, and equal names stay equal.
+name with the prefix, which has no braces: a tag is the same with it, and equal names stay equal. But a name that equals
+the tag of another has the prefix, and the tag has not.
 """
 
 from proxy.commands.keys import KeyFinder
@@ -15,9 +16,10 @@ _CLOSE = 0x7D  # }
 
 def one_hashed_part(request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
     """Whether what is hashed (``proxy.commands.slots.hashed_part``) is the same for all ``found`` keys that ``keys``
-    holds; False says only that ``judge`` must look at them."""
+    holds, with any prefix before them; False says only that ``judge`` must look at them."""
     first = 0
     size = -1
+    first_tagged = False
     i = 0
     while i < found:
         start = request.starts[keys.indexes[i]]
@@ -28,13 +30,15 @@ def one_hashed_part(request: Request, data: bytes, keys: KeyFinder, found: int) 
         closed = opened + 1
         while closed < end and data[closed] != _CLOSE:
             closed += 1
-        if opened + 1 < closed < end:
+        tagged = opened + 1 < closed < end
+        if tagged:
             start = opened + 1
             end = closed
         if i == 0:
             first = start
             size = end - start
-        elif end - start != size or not _same(data, first, start, size):
+            first_tagged = tagged
+        elif tagged != first_tagged or end - start != size or not _same(data, first, start, size):
             return False
         i += 1
     return True
