@@ -51,7 +51,7 @@ from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
 from proxy.rules.values.formats import FORMATS
 from proxy.rules.values.rule import ValuesSettings
 from proxy.rules.verdict import PASS as PASSED
-from proxy.rules.verdict import Pass, Refuse, Rewrite
+from proxy.rules.verdict import Refuse, Rewrite
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
@@ -113,6 +113,21 @@ COMMANDS = st.builds(
     st.sampled_from(NAMES).flatmap(any_case) | st.sampled_from((b"NOSUCH", b"PING", b"slaveof")),
     st.lists(st.sampled_from(WORDS + KEYS) | st.binary(max_size=12), max_size=7),
 )
+
+
+NUMBERS = (b"0", b"1", b"99", b"100", b"150", b"007", b"+5", b"-1", b"150000", b"2000001", b"9" * 15, b"1" + b"0" * 15)
+STATED = st.builds(
+    lambda form, key, number: [key if word == b"KEY" else number if word == b"N" else word for word in form.split()],
+    st.sampled_from(
+        (
+            *(b"SET KEY v EX N", b"set KEY v px N", b"SET KEY v EX N NX", b"SETEX KEY N v", b"PSETEX KEY N v"),
+            *(b"EXPIRE KEY N", b"EXPIRE KEY N GT", b"GETEX KEY EX N", b"GETEX KEY PX N", b"SETEX KEY N"),
+        )
+    ),
+    st.sampled_from((b"a", b"a:b", b"a/b", b"b", b"{a}:b", b"x:y:z")),
+    st.sampled_from(NUMBERS),
+)
+"""The usual forms of commands that state a TTL, and some that look like them."""
 
 
 VALUES = (
@@ -214,6 +229,9 @@ BOUNDS = st.builds(
     required=st.booleans(),
     sliding=st.booleans(),
     jitter_stated=st.sampled_from((0.0, 0.0, 0.2)),
+)
+TTL_SETTINGS: st.SearchStrategy[RuleSettings] = st.builds(SchemaTtlSettings, st.builds(TtlOptions)) | st.builds(
+    LifetimeSettings, st.builds(replace, BOUNDS, jitter_stated=st.sampled_from((0.0, 0.2, 0.9))), st.builds(TtlOptions)
 )
 SETTINGS: st.SearchStrategy[RuleSettings] = (
     st.builds(
@@ -329,16 +347,13 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
         assert decision == Decision(Refuse(bound.plan.error), hits)
     elif outcome != JUDGE:
         assert outcome == EDIT
-        if isinstance(decision.verdict, Pass):  # a TTL that varies: at this chance it stays as it is
-            decision = bound.judge(given_command, context(0.0))
-        assert isinstance(decision.verdict, Rewrite)
-        assert decision.verdict.edit is None
-        assert decision.hits == hits
-        edited = edited_by(bound, argv)
-        # What is drawn by chance is a number between those for the extremes of chance.
-        extremes = [bound.judge(given_command, context(chance)).verdict for chance in (0.0, 0.999999)]
-        least, most = (each.argv for each in extremes if isinstance(each, Rewrite))
-        for argument, low, high in zip(edited, least, most, strict=True):
+        # What is drawn by chance is a number between those for the extremes of chance, at which it may stay as it is.
+        extremes = [bound.judge(given_command, context(chance)) for chance in (0.0, 0.999999)]
+        rewritten = [each for each in (decision, *extremes) if isinstance(each.verdict, Rewrite)]
+        assert any(each.hits == hits for each in rewritten)
+        assert all(isinstance(each.verdict, Rewrite) and each.verdict.edit is None for each in rewritten)
+        least, most = (each.verdict.argv if isinstance(each.verdict, Rewrite) else argv for each in extremes)
+        for argument, low, high in zip(edited_by(bound, argv), least, most, strict=True):
             assert argument == low or int(low) <= int(argument) <= int(high)
 
 
@@ -374,6 +389,22 @@ def test_the_plan_and_the_rules_agree(
 )
 def test_the_plan_and_rules_about_some_keys_agree(policy: Policy, commands: list[list[bytes]]) -> None:
     bound = compiled(policy, SMALL, seed=1)
+    for argv in commands:
+        assert_agreement(bound, argv)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(TTL_SETTINGS, st.sampled_from((Mode.ENFORCE, Mode.ENFORCE, Mode.AUDIT))), min_size=1, max_size=2
+    ),
+    st.lists(STATED, min_size=10, max_size=20),
+)
+@example([(SchemaTtlSettings(), Mode.ENFORCE)], [[b"SET", b"b", b"v", b"EX", b"9" * 15]])
+def test_the_plan_and_rules_about_stated_ttls_agree(
+    rules: list[tuple[RuleSettings, Mode]], commands: list[list[bytes]]
+) -> None:
+    bound = compiled(policy_of(rules), SMALL, seed=1)
     for argv in commands:
         assert_agreement(bound, argv)
 

@@ -72,8 +72,8 @@ _DRAWN = 256
 _OTHER_REPLY = frozenset({"SETNX"})
 """The reply edits for commands that SET replaces and that have another reply."""
 _GET = b"$3\r\nGET\r\n"
-_ANY_NUMBER = 10**15
-"""More than a plan reads as a number; a larger number is judged."""
+_LONG = 10**15
+"""Milliseconds. A longer lifetime is judged, as a plan does not read such numbers, and is not varied."""
 _UNKNOWN = 0
 
 _Judge: TypeAlias = Callable[["Lifetime", Command, Context], Verdict]
@@ -381,7 +381,7 @@ class Lifetime(Rule):
 
 def _stated(form: PlainForm, bounds: Bounds, factors: tuple[float, ...]) -> PlannedNumber:
     least = 1 if bounds.least is None else bounds.least * 1000 // form.scale
-    most = _ANY_NUMBER if bounds.most is None else bounds.most * 1000 // form.scale
+    most = (_LONG if bounds.most is None else min(bounds.most * 1000, _LONG)) // form.scale
     return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at, factors)
 
 
@@ -389,7 +389,7 @@ def _varied(command: Command, stated: StatedExpiry, found: list[Bounds], millise
     """A stated lifetime, with the jitter of its keys' bounds. A point in time is not varied, nor the number of a
     streamed command, which is already sent."""
     jitter = min(bounds.jitter_stated for bounds in found)
-    if not jitter or stated.moment or command.streamed is not None or milliseconds > _ANY_NUMBER:
+    if not jitter or stated.moment or command.streamed is not None or milliseconds > _LONG:
         return milliseconds
     varied = max(1, round(spread(milliseconds / stated.scale, jitter, context.random()))) * stated.scale
     for bounds in found:
