@@ -29,8 +29,8 @@ class StatedArgument:
     most: int
     word: bytes = b""
     word_at: int = 0
-    factors: tuple[float, ...] = ()
-    """They vary the number, in turn and within the bounds; none leave it as it is."""
+    factors: "array[float] | None" = None
+    """They vary the number, in turn and within the bounds; none leave it as it is. Many arguments may share them."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,7 @@ class Append:
     def planned(self) -> Appending:
         """The edit in the form of plans; the plans of all apps share it."""
         stated = [
-            StatedNumber(
-                each.argc, each.word, each.word_at, each.number_at, each.least, each.most, array("d", each.factors)
-            )
+            StatedNumber(each.argc, each.word, each.word_at, each.number_at, each.least, each.most, each.factors)
             for each in self.stated
         ]
         return Appending(self.argc, self.added, self.suffixes, self.satisfied_by, stated)

@@ -114,3 +114,15 @@ def test_parts_that_come_twice_are_taken_once_and_none_may_be_missing() -> None:
     assert [told(reader.plan(each).plan) for each in numbers] == [told(alone.plan(each).plan) for each in numbers]
     with pytest.raises(ValueError, match="leave a gap"):
         PlanReader(of.schema.automaton).take(NewParts((9,), 5, whole.parts[5:]))
+
+
+def test_what_varies_stated_ttls_is_drawn_once_for_each_jitter() -> None:
+    entries = [
+        f"e{i}: {{key: 'e{i}:{{id}}', ttl: {{default: {300 + i}s, jitter_stated: {1 + i % 2}0%}}}}" for i in range(9)
+    ]
+    of = policy(f"schema: {{{', '.join(entries)}}}\ndefaults: {{mode: enforce}}\nrules: {{ttl: {{schema: ttl}}}}\n")
+    tables = PlanTables(of.schema.automaton)
+    parts = tables.since(0, [tables.add(PolicyCompiler(of, STANDARD).bind(None).lower())]).parts
+    stated = [each for part in parts for each in getattr(part, "stated", ())]
+    assert len(stated) >= 9
+    assert len({each[-1] for each in stated}) == 2

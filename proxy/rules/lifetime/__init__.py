@@ -4,6 +4,7 @@ rule.py          the rule: judging and lowering
 settings.py      its settings, and those of ``schema: ttl``, which is the same rule
 scope.py         which keys a lifetime rule covers
 precedence.py    which lifetime rule a key falls under: the most specific
+planned_ttls.py  the TTLs that plans append, and how they vary those that applications state
 creations.py     hidden commands that give a new key its TTL
 uses.py          hidden commands that renew a sliding TTL
 wording.py       error texts

@@ -23,18 +23,15 @@ not expire together. A plan takes these TTLs in turn from a list of random ones.
 applications state, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.expiry import (
-    OPTIONS,
     RESTORES,
     WITH_TTL,
-    PlainForm,
     StatedExpiry,
     Unstated,
     dumped_type,
@@ -50,6 +47,7 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lifetime.creations import Creations
+from proxy.rules.lifetime.planned_ttls import LONG, PlannedTtls
 from proxy.rules.lifetime.reply_edits import reply_of_mset, reply_of_setnx
 from proxy.rules.lifetime.scope import LifetimeScope
 from proxy.rules.lifetime.stored import faults_of, stored_fault, ttl_of_stored
@@ -60,20 +58,13 @@ from proxy.rules.lifetime.wording import LifetimeWording
 from proxy.rules.lowering import Lowering
 from proxy.rules.plan_checks import UNLIMITED, EntryCheck
 from proxy.rules.request_edits import Append
-from proxy.rules.request_edits import StatedArgument as PlannedNumber
 from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
 from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.verdict import PASS, Rewrite, Verdict
 from proxy.schema.bounds import Bounds, spread
 
-_FIRST_OPTION_OF_SET = 3
-_DRAWN = 256
-"""How many TTLs a plan prepares. They are evenly spread, so a few are enough to keep keys apart."""
 _OTHER_REPLY = frozenset({"SETNX"})
 """The reply edits for commands that SET replaces and that have another reply."""
-_GET = b"$3\r\nGET\r\n"
-_LONG = 10**15
-"""Milliseconds. A longer lifetime is judged, as a plan does not read such numbers, and is not varied."""
 _UNKNOWN = 0
 
 _Judge: TypeAlias = Callable[["Lifetime", Command, Context], Verdict]
@@ -89,10 +80,10 @@ class Lifetime(Rule):
         self._scope = scope
         self._ttl_options = ttl_options
         self._words = LifetimeWording(name, wording, binding)
-        self._seed = binding.seed
         self._can_send = binding.can_send
         self._container_of = binding.table.container_of
         self._set = binding.table.find("SET")
+        self._planned_ttls = PlannedTtls(self._set, binding.seed)
         self._msetex = binding.table.find("MSETEX")
         self._ttl_commands = TtlCommands(binding)
         self._uses = Uses(scope, self._ttl_commands)
@@ -348,48 +339,18 @@ class Lifetime(Rule):
         # The arguments that the plan can append to the command, by the bounds of its key.
         forms = plain_forms(spec)
         if forms:
-            return partial(self._append, spec, forms)
+            return partial(self._planned_ttls.append, spec, forms)
         replaced = self._judge_of(spec) is Lifetime._judge_replaced and WITH_TTL[spec.name] == "SET"
         if replaced and spec.name not in _OTHER_REPLY and self._can_send(spec.name) and self._can_send("SET"):
-            return self._append_under_set
+            return self._planned_ttls.append_under_set
         return None
-
-    def _append_under_set(self, bounds: Bounds) -> Append:
-        if bounds.required or not bounds.gives:
-            return Append()
-        suffixes = [suffix + _GET for suffix in self._suffixes(bounds)]
-        return Append(_FIRST_OPTION_OF_SET, 3, suffixes, target=self._set)
-
-    def _append(self, spec: Spec, forms: Sequence[PlainForm], bounds: Bounds) -> Append:
-        jitter = bounds.jitter_stated
-        factors = tuple(spread(1.0, jitter, chance) for chance in self._chances()) if jitter else ()
-        stated = [_stated(form, bounds, factors) for form in forms]
-        if self._set is None or spec.id != self._set.id or bounds.required or bounds.default is None:
-            return Append(stated=stated)
-        words = () if bounds.weighs else OPTIONS
-        return Append(_FIRST_OPTION_OF_SET, 2, self._suffixes(bounds), words, stated)
-
-    def _suffixes(self, bounds: Bounds) -> list[bytes]:
-        chances = self._chances() if bounds.jitter else [0.5]
-        return [_encode_expiry(bounds.seconds(chance)) for chance in chances]
-
-    def _chances(self) -> list[float]:
-        chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)]
-        Random(self._seed).shuffle(chances)
-        return chances
-
-
-def _stated(form: PlainForm, bounds: Bounds, factors: tuple[float, ...]) -> PlannedNumber:
-    least = 1 if bounds.least is None else bounds.least * 1000 // form.scale
-    most = (_LONG if bounds.most is None else min(bounds.most * 1000, _LONG)) // form.scale
-    return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at, factors)
 
 
 def _varied(command: Command, stated: StatedExpiry, found: list[Bounds], milliseconds: int, context: Context) -> int:
     """A stated lifetime, with the jitter of its keys' bounds. A point in time is not varied, nor the number of a
     streamed command, which is already sent."""
     jitter = min(bounds.jitter_stated for bounds in found)
-    if not jitter or stated.moment or command.streamed is not None or milliseconds > _LONG:
+    if not jitter or stated.moment or command.streamed is not None or milliseconds > LONG:
         return milliseconds
     varied = max(1, round(spread(milliseconds / stated.scale, jitter, context.random()))) * stated.scale
     for bounds in found:
@@ -399,8 +360,3 @@ def _varied(command: Command, stated: StatedExpiry, found: list[Bounds], millise
 
 def _expiry(bounds: Bounds, context: Context) -> tuple[bytes, bytes]:
     return b"EX", b"%d" % bounds.seconds(context.random())
-
-
-def _encode_expiry(seconds: int) -> bytes:
-    number = b"%d" % seconds
-    return b"$2\r\nEX\r\n$%d\r\n%b\r\n" % (len(number), number)
