@@ -22,9 +22,9 @@ TENANT_NO_RULES = "keyrail, no rules, a tenant"
 TENANT_STRICT = "keyrail strict, a tenant"
 MGET_KEYS = 10
 WORKLOADS = [
-    Workload(name, pipeline, commands // share)
+    Workload(name, pipeline, commands)
     for pipeline, commands in ((1, 60_000), (16, 400_000))
-    for name, share in (("GET", 1), ("SET", 1), ("MGET", 4))
+    for name in ("GET", "SET", "MGET")
 ]
 _WITHOUT_RULES = "keyrail: 1\nrules: {}\n"
 _PREFIX = "acme:"
