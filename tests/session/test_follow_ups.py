@@ -40,6 +40,33 @@ def test_what_follows_a_write_between_watch_and_exec_is_sent_at_once() -> None:
     assert shared.taken() == b""
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_is_lost_with_its_connection_is_sent_elsewhere(leaves: bool, moves: bool) -> None:
+    """The client knows that its write has been done, and nobody else would give the key its TTL."""
+    route, client, upstream = begin()
+    if moves:  # the write has run in another database than that of the connection now
+        client.say("MULTI")
+        upstream = client.own
+        upstream.answer(OK)
+        for words in (("LPUSH", "k", "a"), ("SELECT", "1")):
+            client.say(*words)
+        client.say("EXEC")
+        upstream.answer(*[QUEUED] * upstream.taken().count(b"LPUSH"), QUEUED, b"*2\r\n:1\r\n+OK\r\n")
+    else:
+        client.say("LPUSH", "k", "a")
+        upstream.answer(b":1\r\n")
+    assert b"EXPIRE" in upstream.taken()
+    if leaves:
+        client.connection_lost()
+    assert route.asked == []
+    upstream.abandon()
+    assert [questions for _, questions, _ in route.asked] == [[[b"EXPIRE", b"k", b"300", b"NX"]]]
+    assert route.asked[0][0].database == HOME.database
+    route.asked[0][2]([b":1\r\n"])
+    assert [what for _, _, what in route.hits].count("followed") == 1
+
+
 def test_a_renewal_of_a_watched_key_waits_for_exec() -> None:
     """It would make EXEC fail. Of many for one key the last one is sent, and those of other keys wait for nothing."""
     route, client, _ = begin()

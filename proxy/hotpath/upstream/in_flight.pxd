@@ -45,6 +45,7 @@ cdef class InFlightEntry:
     cdef public object payload
     cdef public object sent
     cdef public Py_ssize_t size
+    cdef public object on_lost
     cdef public InFlightEntry next
 
 

@@ -156,7 +156,7 @@ class InFlightEntry:
 
     ``sent`` is what was sent for them, where it can be sent again: the bytes of as many commands as frames are due at
     first, or the transaction that these commands are part of. Its bytes, of ``size``, are kept up to the last frame.
-    """
+    ``on_lost`` is called if the connection is lost before that one."""
 
     def __init__(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
         self.sink = sink
@@ -165,6 +165,7 @@ class InFlightEntry:
         self.payload = payload
         self.sent: Any = None
         self.size = 0
+        self.on_lost: Callable[[], object] | None = None
         self.next: InFlightEntry | None = None
 
 
@@ -214,7 +215,7 @@ class InFlightQueue:
         entry.payload = payload
         entry.sent = sent
         entry.size = size
-        entry.next = None
+        entry.next = entry.on_lost = None
         self.kept += size
         self.add(entry)
 

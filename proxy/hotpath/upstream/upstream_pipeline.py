@@ -211,6 +211,9 @@ class UpstreamPipeline(ReplyActions):
             lose(unanswered)
         self.settle(lost)
         self._end()
+        for entry in lost:
+            if entry.on_lost is not None:
+                entry.on_lost()
         return unanswered
 
     def release(self) -> None:

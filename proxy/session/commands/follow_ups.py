@@ -1,11 +1,12 @@
 """Hidden follow-ups: commands that the reply to a client's command makes necessary, such as EXPIRE for a new key.
 
 A follow-up is sent as soon as that reply is there, on the connection on which its command ran. It goes elsewhere, on a
-connection of Keyrail's own, where that one can't carry it: it is lost, holds an unfinished command, speaks for
-another user by now, or a hidden command on it would have no reply or take a one-shot state from the client's next.
-With a cluster upstream, a command that was sent again ran at another node than it was sent to first: what follows goes
-there, since the first node may still have a copy of the key. What a node refuses because of its slot is sent again,
-also for a client that has left. Nothing is dropped: what can't be sent anywhere is counted as skipped.
+connection of Keyrail's own, where that one can't carry it: it is lost, holds an unfinished command, speaks for another
+user by now, or a hidden command on it would have no reply or take a one-shot state from the client's next. It goes
+there, too, if its connection is lost before the reply to it. With a cluster upstream, a command that was sent again ran
+at another node than it was sent to first: what follows goes there, since the first node may still have a copy of the
+key. What a node refuses because of its slot is sent again, also for a client that has left. Nothing is dropped: what
+can't be sent anywhere is counted as skipped.
 
 Commands that change what their connection does wait until no follow-up is outstanding (``undecided``). So there are
 two that have to wait:
@@ -152,6 +153,8 @@ def _send(session: Session, follow_up: FollowUp) -> None:
             catch_up(session, 1)
 
     replies = [InFlightEntry(session.sender, 1, NOTE, answered)]
+    # Redis may have run it or not: to run it again does no harm.
+    replies[0].on_lost = partial(send_elsewhere, session, follow_up, follow_up.key, asks=follow_up.asks)
     if moved:
         there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, session.key))
         raw = _MULTI + there + raw + back + _EXEC
