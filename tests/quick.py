@@ -48,6 +48,7 @@ TELLING: dict[str, tuple[str, ...]] = {
 
 
 COSTLY = {
+    "adoption/test_adoption.py",
     "commands/test_words_in_arguments.py",
     "hotpath/test_counters.py",
     "hotpath/test_memory_of_requests.py",
