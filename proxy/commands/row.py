@@ -13,6 +13,8 @@ from proxy.commands.spec import ConnectionState
 UNKNOWN_TYPE = ""
 """The type of a key if only the key itself tells it."""
 
+AS_ARGUMENTS = -1
+"""Of a reply: no more elements than the command has arguments, its name included."""
 NULLS = (b"$-1\r\n", b"*-1\r\n", b"_\r\n")
 
 KeySyntax: TypeAlias = Literal["sort", "migrate", "georadius", "streams", "bitfield"]
@@ -336,6 +338,9 @@ class Row(NamedTuple):
     """Where the options of one of the SCAN family begin."""
     large_reply: bool = False
     """Its reply may be large, although it asks for no span and no whole collection."""
+    reply_elements: int | None = None
+    """The most elements of its reply (of the array, set or map itself, whose fields and values count each; 0 for a
+    number), or AS_ARGUMENTS, if that is known whatever the other arguments are."""
     measures: Measured | None = None
     cached: CachedRead | None = None
     """A local cache can keep its reply."""

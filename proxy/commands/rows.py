@@ -35,6 +35,7 @@ from proxy.commands.over_nodes import (
     WALKED,
 )
 from proxy.commands.row import (
+    AS_ARGUMENTS,
     UNKNOWN_TYPE,
     CachedRead,
     Creation,
@@ -440,7 +441,7 @@ ALL: tuple[Row, ...] = (
         stores=_NOTHING,
     ),
     Row("LCS", slow=True, not_cached=_SEVERAL_KEYS),
-    Row("MGET", large_reply=True, cached=CachedRead(parts=True)),
+    Row("MGET", reply_elements=AS_ARGUMENTS, large_reply=True, cached=CachedRead(parts=True)),
     Row(
         "MSET",
         creates=_SET_STRING,
@@ -523,7 +524,7 @@ ALL: tuple[Row, ...] = (
     Row("HINCRBYFLOAT", creates=_HASH, stores=Stores("2", "2"), grows=Grows("HLEN"), adds_to_field="float"),
     Row("HKEYS", whole=Whole(("HLEN",), _FIELDS), cached=_CACHED_HASH),
     Row("HLEN", measures=Measured("hash", "fields"), cached=_CACHED_HASH),
-    Row("HMGET", only_data=True, large_reply=True, cached=_CACHED_FIELDS),
+    Row("HMGET", reply_elements=AS_ARGUMENTS, only_data=True, large_reply=True, cached=_CACHED_FIELDS),
     # The same as HSET but for the reply.
     Row("HMSET", creates=_HASH, stores=Stores("2..", "2../2"), grows=Grows("HLEN"), alias_of="HSET"),
     Row("HPERSIST", never_creates=True),
@@ -560,7 +561,13 @@ ALL: tuple[Row, ...] = (
         grows=Grows("LLEN", moves=True),
     ),
     Row(
-        "BLMPOP", numbers=(1, 2), state=ConnectionState.BLOCKING, timeout_argument=1, never_creates=True, span="popped"
+        "BLMPOP",
+        reply_elements=2,
+        numbers=(1, 2),
+        state=ConnectionState.BLOCKING,
+        timeout_argument=1,
+        never_creates=True,
+        span="popped",
     ),
     Row("BLPOP", numbers=(-1,), state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
     Row("BRPOP", numbers=(-1,), state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
@@ -585,7 +592,7 @@ ALL: tuple[Row, ...] = (
         stores=_NOTHING,
         grows=Grows("LLEN", moves=True),
     ),
-    Row("LMPOP", numbers=(1,), never_creates=True, span="popped"),
+    Row("LMPOP", reply_elements=2, numbers=(1,), never_creates=True, span="popped"),
     Row("LPOP", numbers=(2,), never_creates=True, span="count"),
     Row("LPOS", span="lpos", cached=_CACHED),
     Row("LPUSH", creates=_PUSHED, stores=Stores("2..", "2.."), grows=Grows("LLEN", told=True, pushes="head")),
@@ -650,7 +657,13 @@ ALL: tuple[Row, ...] = (
     ),
     # Sorted sets and places
     Row(
-        "BZMPOP", numbers=(1, 2), state=ConnectionState.BLOCKING, timeout_argument=1, never_creates=True, span="popped"
+        "BZMPOP",
+        reply_elements=2,
+        numbers=(1, 2),
+        state=ConnectionState.BLOCKING,
+        timeout_argument=1,
+        never_creates=True,
+        span="popped",
     ),
     Row("BZPOPMAX", numbers=(-1,), state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
     Row("BZPOPMIN", numbers=(-1,), state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
@@ -683,6 +696,7 @@ ALL: tuple[Row, ...] = (
     Row("GEOSEARCH", span="geosearch", cached=_CACHED),
     Row(
         "GEOSEARCHSTORE",
+        reply_elements=0,
         slow=True,
         creates=_STORED_ZSET,
         drops_ttl=True,
@@ -741,7 +755,7 @@ ALL: tuple[Row, ...] = (
         whole=Whole(_SORTED_OR_SETS, _SORTED_SETS, smallest=True, sent=False),
     ),
     Row("ZLEXCOUNT", cached=_CACHED),
-    Row("ZMPOP", numbers=(1,), never_creates=True, span="popped"),
+    Row("ZMPOP", reply_elements=2, numbers=(1,), never_creates=True, span="popped"),
     Row("ZMSCORE", only_data=True, cached=_CACHED),
     Row("ZPOPMAX", numbers=(2,), never_creates=True, span="count"),
     Row("ZPOPMIN", numbers=(2,), never_creates=True, span="count"),
@@ -751,6 +765,7 @@ ALL: tuple[Row, ...] = (
     Row("ZRANGEBYSCORE", whole=Whole(("ZCARD",), _RANKS, spans=True), span="scores", cached=_CACHED_SCORES),
     Row(
         "ZRANGESTORE",
+        reply_elements=0,
         slow=True,
         creates=_STORED_ZSET,
         drops_ttl=True,
@@ -798,7 +813,7 @@ ALL: tuple[Row, ...] = (
         stores=Stores("2..", "entry"),
         grows=Grows("XLEN"),
     ),
-    Row("XAUTOCLAIM", never_creates=True, span="xautoclaim"),
+    Row("XAUTOCLAIM", reply_elements=3, never_creates=True, span="xautoclaim"),
     Row("XCFGSET", Published("redis-8.6", -2, "write fast", "RW 1"), types="stream", never_creates=True),
     Row("XCLAIM", never_creates=True),
     Row("XDEL", only_data=True, never_creates=True),
@@ -820,12 +835,20 @@ ALL: tuple[Row, ...] = (
     Row("XRANGE", whole=Whole(("XLEN",), _ENTRIES, spans=True), span="xrange", cached=_CACHED_NULL_ARRAYS),
     Row(
         "XREAD",
+        reply_elements=AS_ARGUMENTS,
         state=ConnectionState.BLOCKING,
         key_syntax="streams",
         span="xread",
         not_cached="it waits for entries, or reads several streams",
     ),
-    Row("XREADGROUP", state=ConnectionState.BLOCKING, key_syntax="streams", never_creates=True, span="xread"),
+    Row(
+        "XREADGROUP",
+        reply_elements=AS_ARGUMENTS,
+        state=ConnectionState.BLOCKING,
+        key_syntax="streams",
+        never_creates=True,
+        span="xread",
+    ),
     Row("XREVRANGE", whole=Whole(("XLEN",), _ENTRIES, spans=True), span="xrange", cached=_CACHED_NULL_ARRAYS),
     Row("XSETID", never_creates=True, stores=_NOTHING),
     Row("XTRIM", never_creates=True),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from proxy.commands.command import Command
+from proxy.commands.row import AS_ARGUMENTS
 from proxy.commands.rows import ROWS
 from proxy.commands.spans import BYTE_SPANS, SPANS
 from proxy.commands.spec import Spec
@@ -25,15 +26,6 @@ from proxy.rules.verdict import PASS, InspectReply, Verdict
 
 LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in ROWS.values() if row.large_reply)}))
 """Commands that can have large replies."""
-_FEW = {
-    **dict.fromkeys(("GEOSEARCHSTORE", "ZRANGESTORE"), 0),  # a number
-    **dict.fromkeys(("LMPOP", "BLMPOP", "ZMPOP", "BZMPOP"), 2),  # a key, and what was popped of it
-    "XAUTOCLAIM": 3,  # a cursor, entries, deleted entries
-}
-"""The most elements of a reply, whatever the arguments are."""
-_BY_ARGUMENT = frozenset({"MGET", "HMGET", "XREAD", "XREADGROUP"})
-"""Replies with at most one element for each argument: a stream of XREAD is two in RESP3's map, and takes two arguments,
-its name and an ID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +70,12 @@ class Replies(Rule):
     def _small(self, spec: Spec) -> int:
         # With so many arguments, its name included, the command has no reply that counts.
         most = UNLIMITED if self._settings.elements is None else self._settings.elements
-        if spec.name in _BY_ARGUMENT:
+        row = ROWS.get(spec.name)
+        if row is None or row.reply_elements is None:
+            return 0
+        if row.reply_elements == AS_ARGUMENTS:
             return most
-        return UNLIMITED if spec.name in _FEW and _FEW[spec.name] <= most else 0
+        return UNLIMITED if row.reply_elements <= most else 0
 
 
 def _notice(settings: RepliesSettings, line: bytes) -> str:
