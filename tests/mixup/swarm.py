@@ -68,9 +68,15 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float) -> None:
         self.reader, self.writer, self.patience = reader, writer, patience
         self.frames = FrameReader()
+        self.sent, self.heard = b"", 0
 
     def send(self, data: bytes) -> None:
+        self.sent, self.heard = data, 0
         self.writer.write(data)
+
+    def __str__(self) -> str:
+        """What it has last sent, and what has come since."""
+        return f"{self.heard} frames and {self.frames.rest()[:80]!r} behind {self.sent[:1000]!r}"
 
     async def frame(self) -> bytes:
         while (frame := self.frames.frame()) is None:
@@ -82,6 +88,7 @@ class Client:
             if not data:
                 raise Ended
             self.frames.feed(data)
+        self.heard += 1
         return frame
 
     async def expect(self, expected: bytes, about: str) -> None:
@@ -171,7 +178,8 @@ class Swarm:
                 self.findings.wrong.append(f"{name}: {error}")
                 raise Found from error
             except TimeoutError as error:
-                self.findings.stuck.append(f"{name}: no reply for {self.patience} s")
+                had = "; ".join(map(str, self.open.get(name, [])))
+                self.findings.stuck.append(f"{name}: no reply for {self.patience} s: {had}")
                 raise Found from error
             except OSError:
                 self.findings.closed[kind] += 1
