@@ -227,8 +227,8 @@ class Lowering:
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
         checked = any(check is not None for check in (self._names, self._entries, self._values))
-        looks = self._one_slot or self._judged_keys or self._judged_some or self._reply_edits or self._token_sets
-        return limited or checked or bool(looks)
+        of_keys = self._one_slot or self._judged_keys or self._judged_some or self._reply_edits or self._token_sets
+        return limited or checked or bool(of_keys)
 
     def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, CountedFor]:
         """Write the operations into the plan. `programs` has the checks that are already in it, and `chains` the edits
