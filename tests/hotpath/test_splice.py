@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from proxy.hotpath.upstream.splice import Splice
 
 
@@ -26,10 +28,26 @@ def test_it_grows_with_what_is_put_and_gives_back_what_is_too_much() -> None:
         assert splice.take() == b"".join(pieces)
 
 
+def test_a_name_gets_its_line_and_prefix_whatever_its_size() -> None:
+    splice = Splice()
+    sizes = [0, 1, *(10**digits + off for digits in range(1, 10) for off in (-1, 0, 1)), (1 << 40) + 7]
+    for size in sizes:
+        splice.put_before_name(b"<piece>", 1, 6, size, b"acme:", 5)
+    assert splice.take() == b"".join(b"piece$%d\r\nacme:" % size for size in sizes)
+
+
+@pytest.mark.parametrize("piece", [16_360, 16_384, 40_000])
+def test_it_grows_before_a_name_too(piece: int) -> None:
+    splice = Splice()
+    for most in range(piece - 50, piece, 3):
+        splice.put_before_name(b"x" * most, 0, most, most, b"acme:" * 20, 100)
+        assert splice.take() == b"x" * most + b"$%d\r\n" % most + b"acme:" * 20
+
+
 def test_what_was_put_for_a_run_that_broke_off_is_forgotten() -> None:
     splice = Splice()
     splice.put(b"first", 0, 5)
-    splice.clear()
+    splice.cut(0)
     splice.put(b"other", 0, 5)
     assert splice.take() == b"other"
 

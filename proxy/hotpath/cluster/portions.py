@@ -34,12 +34,12 @@ class Portions:
     def clear(self) -> None:
         """Forget what was put: a read that broke off is no part of the next one, which may be another client's."""
         for portion in self.used:
-            portion.splice.clear()
+            portion.splice.cut(0)
             portion.count = 0
             portion.wrote = False
             portion.upstream = None
         self.used.clear()
-        self.turns.clear()
+        self.turns.cut(0)
         self.count = 0
 
     def of(self, node: int) -> Portion:

@@ -113,7 +113,7 @@ class Merger:
         for pieces in join.runs:
             self.at[len(runs)] = 0
             runs.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        space.clear()
+        space.cut(0)
         header = b"*%d\r\n" % total
         space.put(header, 0, len(header))
         i = 0

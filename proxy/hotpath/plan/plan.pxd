@@ -67,6 +67,6 @@ cdef class Plan(PlanOperations):
     cdef int _apply_edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -2
     @cython.locals(program=EntryProgram)
     cdef RequestEdit _edit_of(self, int command_id, int operation)
-    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    @cython.locals(added=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

@@ -309,12 +309,16 @@ class Plan(PlanOperations):
 
     def count(self, request: Request, data: bytes, keys: KeyFinder, found: int, counters: Counters) -> None:
         """Count the ``found`` keys that ``keys`` holds."""
+        added = 0
+        if self.prefixes:
+            added = len(self.editor.prefix)
+            _NAME.cut(0)
+            _NAME.put(self.editor.prefix, 0, added)
         i = 0
         while i < found:
             index = keys.indexes[i]
-            if self.prefixes:
-                _NAME.clear()
-                _NAME.put(self.editor.prefix, 0, len(self.editor.prefix))
+            if added > 0:
+                _NAME.cut(added)
                 _NAME.put(data, request.starts[index], request.ends[index])
                 counters.add(_NAME.target, 0, _NAME.size, keys.access[i] == _WRITES)
             else:

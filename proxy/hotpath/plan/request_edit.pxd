@@ -5,8 +5,6 @@ from proxy.hotpath.plan.appending cimport Appending, StatedNumber
 from proxy.hotpath.upstream.splice cimport Splice
 from proxy.wire.request cimport Request
 
-cdef list _SIZES
-
 
 @cython.final
 cdef class RequestEdit:
@@ -39,7 +37,7 @@ cdef class RequestEditor:
     cpdef int write(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
                     Py_ssize_t found) except -1
     @cython.locals(prefix=bytes, added=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t,
-                   index=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, line=bytes)
+                   index=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef int _write_prefixed(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
                              Py_ssize_t found) except -1
     cdef int _write_rest(self, Splice splice, const unsigned char *p, Request request, Py_ssize_t at) except -1

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
 """The changes that a plan makes to a request on its way to Redis: closed edits, which compose.
 
     under another name            DEL k         ->  UNLINK k
@@ -16,9 +17,6 @@ from proxy.commands.keys import KeyFinder
 from proxy.hotpath.plan.appending import Appending, StatedNumber
 from proxy.hotpath.upstream.splice import Splice
 from proxy.wire.request import Request
-
-_SIZES = [b"$%d\r\n" % size for size in range(1024)]
-"""The lines in front of bulk strings of these sizes."""
 
 
 class RequestEdit:
@@ -154,11 +152,8 @@ class RequestEditor:
         while i < found:
             index = keys.indexes[i]
             start = request.starts[index]
-            splice.put(p, at, request.ends[index - 1] + 2)
             size = request.ends[index] - start + added
-            line = _SIZES[size] if size < len(_SIZES) else b"$%d\r\n" % size
-            splice.put(line, 0, len(line))
-            splice.put(prefix, 0, added)
+            splice.put_before_name(p, at, request.ends[index - 1] + 2, size, prefix, added)
             at = start
             i += 1
         self._write_rest(splice, p, request, at)

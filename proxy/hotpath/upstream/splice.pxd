@@ -2,7 +2,8 @@ cimport cython
 from libc.string cimport memcpy
 
 
-cdef Py_ssize_t _FIRST_CAPACITY, _KEPT_CAPACITY
+cdef Py_ssize_t _FIRST_CAPACITY, _KEPT_CAPACITY, _LONGEST_LINE
+cdef unsigned char _DOLLAR, _ZERO, _CR, _LF
 cdef bint _INTERPRETED
 
 
@@ -15,9 +16,13 @@ cdef class Splice:
 
     @cython.locals(space=bytearray)
     cdef int _make(self, Py_ssize_t capacity) except -1
-    cpdef clear(self)
+    cpdef int cut(self, Py_ssize_t size) except -1
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cpdef int put(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(line=bytes, at=cython.Py_ssize_t, behind=cython.Py_ssize_t, bound=cython.Py_ssize_t,
+                   digits=cython.int)
+    cpdef int put_before_name(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
+                              const unsigned char *prefix, Py_ssize_t added) except -1
     @cython.locals(at=cython.Py_ssize_t)
     cpdef int fill(self, int byte, Py_ssize_t count) except -1
     @cython.locals(taken=bytes)
