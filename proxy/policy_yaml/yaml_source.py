@@ -128,16 +128,30 @@ class _UnwantedError(Exception):
         self.line = 0 if event.start_mark is None else event.start_mark.line + 1
 
 
-def _compose(text: str) -> yaml.Node | None:
-    """The document's nodes; BaseLoader resolves no scalar to anything but text."""
-    depth = 0
-    for event in yaml.parse(text, yaml.BaseLoader):
+class _StrictLoader(yaml.BaseLoader):
+    """Makes nodes whose scalars are all text. Raises _UnwantedError."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def get_event(self) -> yaml.Event:
+        event: yaml.Event = super().get_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise _UnwantedError("an anchor or alias", "plain values", event)
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:  # before the nodes are made, since that is recursive
+        self._depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if self._depth > _DEEPEST:  # before the node is made, since that is recursive
             raise _UnwantedError(f"more than {_DEEPEST} levels", f"at most {_DEEPEST}", event)
-    return yaml.compose(text, yaml.BaseLoader)
+        return event
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The document's nodes."""
+    loader = _StrictLoader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
 
 
 class _YamlReader:
