@@ -169,17 +169,21 @@ def limits_goals(peers: Sequence[str]) -> list[Goal]:
 
 def tenants_goals() -> list[Goal]:
     """The goals of a tenant's prefix, compiled: beside the same commands of a client of no tenant."""
-    pairs = ((tenants.TENANT_NO_RULES, tenants.NO_RULES, 1.3), (tenants.TENANT_STRICT, limits.KEYRAIL_STRICT, 1.15))
+    pairs = (
+        (tenants.TENANT_NO_RULES, tenants.NO_RULES, 1.3, None),
+        (tenants.TENANT_STRICT, limits.KEYRAIL_STRICT, 1.15, tenants.WRITTEN),
+    )
     return [
-        _of_proxy_cpu(each.name, each.pipeline, own, to, 1.05 if each.pipeline == 1 else piped)
-        for own, to, piped in pairs
+        _of_proxy_cpu(each.name, each.pipeline, own, to, 1.05 if each.pipeline == 1 else piped, best)
+        for own, to, piped, best in pairs
         for each in tenants.WORKLOADS
     ]
 
 
-def _of_proxy_cpu(workload: str, pipeline: int, own: str, to: str, bound: float) -> Goal:
+def _of_proxy_cpu(workload: str, pipeline: int, own: str, to: str, bound: float, best: str | None = None) -> Goal:
     what = f"{workload} P={pipeline}: proxy CPU of {own}, of {to}'s"
-    return Goal(what, proxy_cpu, (workload, pipeline, own), (workload, pipeline, to), bound, True)
+    case = (workload, pipeline)
+    return Goal(what, proxy_cpu, (*case, own), (*case, to), bound, True, None if best is None else (*case, best))
 
 
 def judge(samples: Sequence[Sample], promised: Sequence[Goal]) -> list[Outcome]:

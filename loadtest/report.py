@@ -83,8 +83,9 @@ def replicas_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> st
 
 def tenants_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
     """The report on what the prefix of a tenant costs."""
-    order = (tenants.NO_RULES, tenants.TENANT_NO_RULES, limits.KEYRAIL_STRICT, tenants.TENANT_STRICT)
-    return _page("What the prefix of a tenant costs", samples, about, order, tenants_goals())
+    order = (tenants.NO_RULES, tenants.TENANT_NO_RULES, limits.KEYRAIL_STRICT, tenants.TENANT_STRICT, tenants.WRITTEN)
+    beside = "a client that writes the prefix itself"
+    return _page("What the prefix of a tenant costs", samples, about, order, tenants_goals(), beside)
 
 
 def _proxy_cpu_of_cells(samples: Sequence[Sample], own: str, to: str) -> str:

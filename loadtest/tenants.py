@@ -1,10 +1,12 @@
 """``tenants``: what the prefix of a tenant costs, without rules and under strict.yaml, beside the same commands of a
-client of no tenant.
+client of no tenant; and beside a client of no tenant that writes the prefix itself. For the last Keyrail does nothing
+about the prefix: what it costs more is the price of longer names.
 
 All keys of a MGET have one hash tag, since strict.yaml asks for it.
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from loadtest.targets import REPOSITORY, Redis, Target
 NO_RULES = "keyrail, no rules"
 TENANT_NO_RULES = "keyrail, no rules, a tenant"
 TENANT_STRICT = "keyrail strict, a tenant"
+WRITTEN = "keyrail strict, the client writes the prefix"
 MGET_KEYS = 10
 WORKLOADS = [
     Workload(name, pipeline, commands)
@@ -51,7 +54,8 @@ def all_targets(redis_program: str, program: list[str]) -> Iterator[tuple[Redis,
             ways.append(stack.enter_context(targets.keyrail(name, program, redis, str(file))))
         for way in ways:
             _check(redis, way)
-        yield redis, ways
+        strict_way = next(way for way in ways if way.name == KEYRAIL_STRICT)
+        yield redis, [*ways, dataclasses.replace(strict_way, name=WRITTEN)]
 
 
 def of_a_tenant(text: str) -> str:
@@ -76,7 +80,7 @@ def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[
 
 def _measure(redis: Redis, way: Target, workload: Workload, number: int, course: Course) -> Sample:
     commands = max(CLIENTS * workload.pipeline, int(workload.commands * course.scale))
-    key = f"{_KEY}__rand_int__"
+    key = f"{_PREFIX if way.name == WRITTEN else ''}{_KEY}__rand_int__"
     argv = {
         "GET": ["GET", key],
         "SET": ["SET", key, workloads.VALUE.decode(), "EX", str(workloads.LIFETIME)],

@@ -21,12 +21,14 @@ def test_a_tenant_stands_beside_a_client_of_none() -> None:
 
     samples = [sample(tenants.NO_RULES, 1, 8.0), sample(tenants.TENANT_NO_RULES, 1, 8.8)]
     samples += [sample(KEYRAIL_STRICT, 16, 2.0), sample(tenants.TENANT_STRICT, 16, 2.2)]
+    samples.append(sample(tenants.WRITTEN, 16, 2.1))
     page = tenants_markdown(samples, {"machine": "test"})
     assert (
         "| MGET P=1: proxy CPU of keyrail, no rules, a tenant, of keyrail, no rules's | ≤ 1.05 | 1.10 (1.10–1.10) |"
         in page
     )
     assert "| MGET P=16: proxy CPU of keyrail strict, a tenant, of keyrail strict's | ≤ 1.15 | 1.10 (" in page
+    assert page.rstrip().endswith("| met | 1.05 (1.05–1.05) |")
 
 
 @pytest.mark.parametrize("policy", ["bench", "default", "observe", "strict"])
