@@ -248,7 +248,7 @@ def test_reads_go_on_and_another_tenant_writes_while_it_walks(shared: Engine, tm
         acme, writes, reads = (stack.enter_context(login(keyrail.wire(), "acme")) for _ in range(3))
         globex = stack.enter_context(login(keyrail.wire(), "globex"))
         with shared.wire() as direct:
-            direct.value("DEBUG", "POPULATE", 60_000, "other")
+            direct.value("DEBUG", "POPULATE", 20_000, "other")
         write(acme, 1, "k:{}")
         for wire in (writes, reads, globex):
             wire.ask("GET", "k:0")
@@ -275,7 +275,7 @@ def test_a_worker_that_dies_meanwhile_is_told_of(shared: Engine, tmp_path: Path)
     with ExitStack() as stack:
         keyrail = stack.enter_context(serving(shared, tmp_path, FLUSHES + ", walk: {time: 60s, count: 1}", workers=2))
         with shared.wire() as direct, keyrail.wire() as acme:
-            direct.value("DEBUG", "POPULATE", 60_000, "other")
+            direct.value("DEBUG", "POPULATE", 20_000, "other")
             login(acme, "acme")
             write(acme, 5, "k:{}")
             other = next(pid for pid in keyrail.pids()[1:] if not serves(pid, acme))
@@ -303,7 +303,7 @@ def walking(shared: Engine, acme: Wire, behind: bytes = b"") -> None:
     """FLUSHDB of this client is in the middle of its walk."""
     login(acme, "acme")
     with shared.wire() as direct:
-        direct.value("DEBUG", "POPULATE", 60_000, "other")
+        direct.value("DEBUG", "POPULATE", 20_000, "other")
     write(acme, 5, "k:{}")
     shared.do("CONFIG", "RESETSTAT")
     acme.send(pack("FLUSHDB") + behind)

@@ -6,7 +6,7 @@ falls back to the beginning of one, and keys come again, as in Redis. A process 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
@@ -23,6 +23,12 @@ from proxy.server.stored.model import ValueForm
 from proxy.server.stored.node_walk import Request
 
 slot_of = cache(slots.slot_of)
+
+
+def of_slots(keys: Iterable[bytes], of: Collection[int]) -> list[bytes]:
+    """The keys of these slots."""
+    wanted = frozenset(of)
+    return [key for key in keys if slot_of(key) in wanted]
 _HASH_BITS = 32
 CHANGING = (b"UNLINK", b"PEXPIREAT", b"PERSIST")
 ALLOWED_BUSY = (b"WATCH", b"MULTI", b"DISCARD", b"UNWATCH")

@@ -19,7 +19,7 @@ from tests.conftest import kind_named
 from tests.engines import EXPECTED, Engine
 from tests.failover.fake_sentinel import sentinels_naming, url_of
 from tests.resp import eventually, pack
-from tests.server.stored.fake_servers import FakeJudge, FakeJudged, slot_of
+from tests.server.stored.fake_servers import FakeJudge, FakeJudged, of_slots, slot_of
 
 NewEngine = Callable[..., Engine]
 HAS_NO_TOUCH = ("valkey-9.1",)
@@ -163,8 +163,8 @@ def test_a_cluster_whose_slots_move(cluster: RealCluster) -> None:
     first = cluster.primaries()[0]
     keys = KEYS[:2000]
     for node in cluster.primaries():
-        fill(node, [key for key in keys if cluster.owner(slot_of(key)) is node])
-    mine = sorted({slot_of(key) for key in keys if cluster.owns(first, slot_of(key))})[:60]
+        fill(node, of_slots(keys, cluster.slots_of(node)))
+    mine = sorted({slot_of(key) for key in of_slots(keys, cluster.slots_of(first))})[:60]
     judge = Moving(cluster, mine)
     url = f"redis+cluster://127.0.0.1:{first.port}"
     found = scanned(url, judge)
@@ -183,8 +183,7 @@ def test_a_node_that_crashes_by_no_touch_while_its_slots_move_does_not() -> None
     cluster = RealCluster(kind_named("redis-8.2"), replicas=0)
     try:
         source, target, _ = cluster.primaries()
-        mine = {*cluster.slots_of(source)}
-        keys = [key for key in KEYS if slot_of(key) in mine]
+        keys = of_slots(KEYS, cluster.slots_of(source))
         fill(source, keys)
         for key in keys[:50]:
             cluster.open_slot(slot_of(key), source, target)
@@ -202,7 +201,7 @@ def test_a_primary_that_dies_and_whose_replica_takes_its_place() -> None:
         first = cluster.primaries()[0]
         (replica,) = cluster.replicas_of(first)
         for node in cluster.primaries():
-            fill(node, [key for key in KEYS if cluster.owner(slot_of(key)) is node])
+            fill(node, of_slots(KEYS, cluster.slots_of(node)))
         eventually(lambda: replica.do("DBSIZE") == first.do("DBSIZE"))
 
         class Killing(FakeJudge):

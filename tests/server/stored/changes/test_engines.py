@@ -32,7 +32,7 @@ from tests.conftest import kind_named
 from tests.engines import EXPECTED, Engine
 from tests.resp import eventually, pack
 from tests.server.stored.changes.given import Notes
-from tests.server.stored.fake_servers import FakeJudge, slot_of
+from tests.server.stored.fake_servers import FakeJudge, of_slots, slot_of
 
 NewEngine = Callable[..., Engine]
 DAY = 86_400
@@ -230,10 +230,10 @@ def test_a_cluster_whose_slots_move(engine_name: str) -> None:
         first = cluster.primaries()[0]
         keys = [b"k%d" % each for each in range(1500)]
         for node in cluster.primaries():
-            mine = [key for key in keys if cluster.owner(slot_of(key)) is node]
+            mine = of_slots(keys, cluster.slots_of(node))
             fill(node, mine)
             fill(node, [b"stays{%b}" % key for key in mine])
-        slots = iter(sorted({slot_of(key) for key in keys if cluster.owns(first, slot_of(key))})[:40])
+        slots = iter(sorted({slot_of(key) for key in of_slots(keys, cluster.slots_of(first))})[:40])
 
         class Moving(Notes):
             def will(self, *told: Any) -> int:
