@@ -136,7 +136,7 @@ class _StrictLoader(yaml.BaseLoader):
         self._depth = 0
 
     def get_event(self) -> yaml.Event:
-        event: yaml.Event = super().get_event()  # type: ignore[no-untyped-call]
+        event: yaml.Event = super().get_event()  # type: ignore[no-untyped-call]  # PyYAML has no types here
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise _UnwantedError("an anchor or alias", "plain values", event)
         self._depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

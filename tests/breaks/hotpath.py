@@ -19,8 +19,8 @@ BREAKS = {
     ),
     "a run that broke off is part of the next one": Break(
         "hotpath/upstream/splice.py",
-        'may be another client\'s."""\n        self.size = 0',
-        'may be another client\'s."""',
+        'client\'s."""\n        self.size = size',
+        'client\'s."""',
         "hotpath/test_splice.py::test_what_was_put_for_a_run_that_broke_off_is_forgotten",
     ),
     "keys of several slots go to the node of the first": Break(

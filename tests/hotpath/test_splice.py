@@ -44,6 +44,15 @@ def test_it_grows_before_a_name_too(piece: int) -> None:
         assert splice.take() == b"x" * most + b"$%d\r\n" % most + b"acme:" * 20
 
 
+def test_names_come_one_after_the_other_behind_what_is_kept() -> None:
+    splice = Splice()
+    splice.put(b"acme:", 0, 5)
+    for name in (b"a", b"a longer one", b"", b"x" * 20_000):
+        splice.put_behind(5, b"<" + name + b">", 1, 1 + len(name))
+        assert splice.size == 5 + len(name)
+    assert splice.take() == b"acme:" + b"x" * 20_000
+
+
 def test_what_was_put_for_a_run_that_broke_off_is_forgotten() -> None:
     splice = Splice()
     splice.put(b"first", 0, 5)

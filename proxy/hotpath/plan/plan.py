@@ -171,7 +171,7 @@ class Plan(PlanOperations):
             if outcome == _JUDGE:
                 return _JUDGE
         elif operation & OP_PREFIX:
-            self.editor.apply(None, request, data)  # forgets the edit of another request
+            self.editor.forget()
         if operation & OP_PREFIX and outcome == _PASS:
             outcome = _PREFIX
         if operation & OP_REPLICA:
@@ -318,8 +318,7 @@ class Plan(PlanOperations):
         while i < found:
             index = keys.indexes[i]
             if added > 0:
-                _NAME.cut(added)
-                _NAME.put(data, request.starts[index], request.ends[index])
+                _NAME.put_behind(added, data, request.starts[index], request.ends[index])
                 counters.add(_NAME.target, 0, _NAME.size, keys.access[i] == _WRITES)
             else:
                 counters.add(data, request.starts[index], request.ends[index], keys.access[i] == _WRITES)

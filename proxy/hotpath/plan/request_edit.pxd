@@ -27,7 +27,9 @@ cdef class RequestEditor:
     cdef readonly bytes suffix
     cdef readonly bytes number
     cdef readonly Py_ssize_t number_at
+    cdef bint _edits
 
+    cpdef int forget(self) except -1
     @cython.locals(appending=Appending, suffix=bytes, argc=cython.Py_ssize_t, changed=cython.int)
     cpdef int apply(self, RequestEdit edit, Request request, const unsigned char *data) except -2
     @cython.locals(number=cython.Py_ssize_t, digits=bytes)

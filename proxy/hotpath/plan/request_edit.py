@@ -69,13 +69,22 @@ class RequestEditor:
         self.suffix = b""
         self.number = b""
         self.number_at = 0
+        self._edits = False
+
+    def forget(self) -> int:
+        """The next request gets no more than a prefix."""
+        if self._edits:
+            self._edits = False
+            self.name = b""
+            self.header = b""
+            self.suffix = b""
+            self.number = b""
+        return 0
 
     def apply(self, edit: RequestEdit | None, request: Request, data: bytes) -> int:
         """1 if the request changes, 0 if it goes on as it is, -1 if only rules can tell."""
-        self.name = b""
-        self.header = b""
-        self.suffix = b""
-        self.number = b""
+        self.forget()
+        self._edits = True
         argc = request.argc
         changed = 0
         while edit is not None:

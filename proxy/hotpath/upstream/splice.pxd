@@ -17,6 +17,7 @@ cdef class Splice:
     @cython.locals(space=bytearray)
     cdef int _make(self, Py_ssize_t capacity) except -1
     cpdef int cut(self, Py_ssize_t size) except -1
+    cpdef int put_behind(self, Py_ssize_t kept, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cpdef int put(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(line=bytes, at=cython.Py_ssize_t, behind=cython.Py_ssize_t, bound=cython.Py_ssize_t,

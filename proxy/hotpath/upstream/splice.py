@@ -35,6 +35,12 @@ class Splice:
         client's."""
         self.size = size
 
+    def put_behind(self, kept: int, p: bytes, start: int, end: int) -> int:
+        """Keep the first ``kept`` bytes, and add these behind them."""
+        self.size = kept
+        self.put(p, start, end)
+        return 0
+
     def put(self, p: bytes, start: int, end: int) -> None:
         """Add these bytes."""
         size = end - start
