@@ -29,6 +29,8 @@ def of_slots(keys: Iterable[bytes], of: Collection[int]) -> list[bytes]:
     """The keys of these slots."""
     wanted = frozenset(of)
     return [key for key in keys if slot_of(key) in wanted]
+
+
 _HASH_BITS = 32
 CHANGING = (b"UNLINK", b"PEXPIREAT", b"PERSIST")
 ALLOWED_BUSY = (b"WATCH", b"MULTI", b"DISCARD", b"UNWATCH")
