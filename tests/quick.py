@@ -84,6 +84,7 @@ COSTLY = {
     "rules/scripts/test_scripts.py",
     "schema/test_automaton.py",
     "schema/test_globs.py",
+    "schema/test_regular_expression.py",
     "session/test_any_history.py",
     "session/test_change_of_pool.py",
     "session/test_cost.py",
@@ -92,6 +93,7 @@ COSTLY = {
     "session/test_redirects.py",
     "session/test_split_by_intake.py",
     "session/test_streaming_to_nodes.py",
+    "session/test_tenants_at_splits.py",
     "traffic/test_hot_keys.py",
 }
 """Files of the other folders that take more than about three seconds of a processor."""
