@@ -99,7 +99,7 @@ def test_clients_of_their_own_users(
     keyrail = new_keyrail(engine.url, policy=file)
     swarm = Swarm(keyrail.address, engine.address, seed=7)
     roles = [(logged_in_under(_LOGGED_IN[policy]), 12), (leaver, 5)]
-    clean(swarm, asyncio.run(swarm.run(roles, SECONDS, {"logged_in": 2000})))
+    clean(swarm, asyncio.run(swarm.run(roles, SECONDS, {"logged_in": 500})))
     assert keyrail.metric("keyrail_out_of_step_total") == 0
 
 
