@@ -17,7 +17,10 @@ _END = r"(?![\s\S])"
 
 
 def regular_expression(pattern: Pattern) -> str:
-    """Matches the keys that the pattern matches, from their first character to their last."""
+    """Matches the keys that the pattern matches, from their first character to their last.
+
+    Where two placeholders have nothing between, each needs a character here, and only a byte in the pattern.
+    """
     separator = pattern.separator.decode()
     segments = ("".join(_part(part, pattern.separator) for part in segment) for segment in pattern.segments)
     return f"^{_escaped(separator).join(segments)}{_END}"

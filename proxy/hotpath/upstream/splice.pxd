@@ -20,10 +20,10 @@ cdef class Splice:
     cpdef int put_behind(self, Py_ssize_t kept, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cpdef int put(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(line=bytes, at=cython.Py_ssize_t, behind=cython.Py_ssize_t, bound=cython.Py_ssize_t,
-                   digits=cython.int)
     cpdef int put_before_name(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
                               const unsigned char *prefix, Py_ssize_t added) except -1
+    @cython.locals(at=cython.Py_ssize_t, last=cython.Py_ssize_t, bound=cython.Py_ssize_t, digits=cython.int)
+    cdef int _put_line(self, Py_ssize_t size) except -1
     @cython.locals(at=cython.Py_ssize_t)
     cpdef int fill(self, int byte, Py_ssize_t count) except -1
     @cython.locals(taken=bytes)

@@ -56,35 +56,31 @@ class Splice:
 
     def put_before_name(self, p: bytes, start: int, end: int, size: int, prefix: bytes, added: int) -> int:
         """Add these bytes, the line in front of a bulk string of ``size`` bytes, and the ``added`` bytes of ``prefix``
-        with which it begins: for each key of a tenant, one call that looks at the space once."""
-        if _INTERPRETED:
-            self.put(p, start, end)
-            line = b"$%d\r\n" % size
-            self.put(line, 0, len(line))
-            self.put(prefix, 0, added)
-            return 0
-        at = self.size
-        behind = at + end - start
-        if behind + added + _LONGEST_LINE > self._capacity:
-            self._make(2 * (behind + added + _LONGEST_LINE))
-        memcpy(self.target + at, p + start, end - start)  # type: ignore[name-defined, operator]  # noqa: F821  # as above
-        bound = 10
+        with which the string begins."""
+        self.put(p, start, end)
+        self._put_line(size)
+        self.put(prefix, 0, added)
+        return 0
+
+    def _put_line(self, size: int) -> int:
+        # Without an object for the line, or a copy: a tenant's request has one for each key.
+        if self.size + _LONGEST_LINE > self._capacity:
+            self._make(2 * (self.size + _LONGEST_LINE))
         digits = 1
+        bound = 10
         while size >= bound:
             bound *= 10
             digits += 1
-        self.target[behind] = _DOLLAR
-        behind += digits
-        at = behind + 1
-        while digits > 0:
-            self.target[behind] = _ZERO + size % 10
+        at = self.size
+        last = at + digits
+        self.target[at] = _DOLLAR
+        self.target[last + 1] = _CR
+        self.target[last + 2] = _LF
+        self.size = last + 3
+        while last > at:
+            self.target[last] = _ZERO + size % 10
             size //= 10
-            behind -= 1
-            digits -= 1
-        self.target[at] = _CR
-        self.target[at + 1] = _LF
-        memcpy(self.target + at + 2, prefix, added)  # type: ignore[name-defined, operator]  # noqa: F821  # as above
-        self.size = at + 2 + added
+            last -= 1
         return 0
 
     def fill(self, byte: int, count: int) -> None:
