@@ -2,6 +2,7 @@
 
 hot_keys.py        the busiest keys of a window
 interval_stats.py  what one route did in an interval
+key_figures.py     what is added up about one key, and about one pattern of keys
 heaviest.py        figures by name, the lightest names folded into one sum
 time_series.py     intervals kept: seconds for a minute, tens of seconds for ten minutes, minutes for an hour
 slot_counts.py     uses of hash slots, by slot

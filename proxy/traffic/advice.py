@@ -11,8 +11,8 @@ from typing import NamedTuple
 from proxy.traffic.alerts import Hot
 from proxy.traffic.client_ids import ClientName, id_of, name_of
 from proxy.traffic.figures import percent, short
-from proxy.traffic.interval_stats import Client
 from proxy.traffic.key_text import shown
+from proxy.traffic.labels import Client
 from proxy.traffic.redaction import Redaction
 
 ADVICE, REMEDY, IN_FORCE = "advice: ", "remedy: ", "in force: "

@@ -5,7 +5,7 @@ The library is left out, as a client tells it late, and so is the port: all conn
 
 import hashlib
 
-from proxy.traffic.interval_stats import Client
+from proxy.traffic.labels import Client
 from proxy.traffic.time_series import TimeSeries
 
 _LONG, _SHORT = 3600, 60

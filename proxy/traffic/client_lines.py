@@ -14,8 +14,7 @@ from proxy.traffic.client_figures import TimeAtRedis
 from proxy.traffic.client_ids import id_of, name_of
 from proxy.traffic.figures import percent, short, two_digits
 from proxy.traffic.hotspots import IncidentKind
-from proxy.traffic.interval_stats import Client
-from proxy.traffic.labels import UNKNOWN_APP
+from proxy.traffic.labels import UNKNOWN_APP, Client
 from proxy.traffic.misuse import KEYS, ClientFigures
 
 KEYS_LOOP, RECONNECTING, BUSY = "KEYS LOOP", "RECONNECTING", "BUSY"

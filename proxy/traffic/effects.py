@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proxy.traffic.interval_stats import Client
+from proxy.traffic.labels import Client
 from proxy.traffic.time_series import TimeSeries
 
 _MINUTE = 60

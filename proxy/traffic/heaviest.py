@@ -1,5 +1,6 @@
 """Figures by name, of a bounded number of names: the ones with the most weight are kept, the others become one sum."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -37,10 +38,17 @@ class Heaviest(Generic[K, A]):
         known = self.found.get(name)
         if known is not None:
             known.add(figures)
-            return
-        if len(self.found) >= self.most * 2:
-            self.fold(self.most)
-        self.found[name] = figures.clone()
+        else:
+            self.of(name, figures.clone)
+
+    def of(self, name: K, new: Callable[[], A]) -> A:
+        """The figures of the name, to be added to; `new` makes those of a name without any."""
+        known = self.found.get(name)
+        if known is None:
+            if len(self.found) >= self.most * 2:
+                self.fold(self.most)
+            known = self.found[name] = new()
+        return known
 
     def add(self, more: "Heaviest[K, A]") -> None:
         """Add the other's figures, name by name."""

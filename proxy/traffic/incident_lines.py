@@ -31,9 +31,10 @@ from proxy.traffic.client_lines import more_of, who, words_of
 from proxy.traffic.figures import clock, in_bytes, percent, short, two_digits
 from proxy.traffic.hot_keys import HotKeys
 from proxy.traffic.hotspots import Hotspot, IncidentKind
-from proxy.traffic.interval_stats import Client, IntervalStats, KeyFigures
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.key_figures import KeyFigures
 from proxy.traffic.key_past import KeyHistory, clients_of
-from proxy.traffic.labels import UNKNOWN_APP
+from proxy.traffic.labels import UNKNOWN_APP, Client
 from proxy.traffic.latency import Histogram
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries

@@ -20,7 +20,7 @@ from proxy.traffic.client_lines import BUSY, KEYS_LOOP, RECONNECTING
 from proxy.traffic.hot_keys import HotKeys
 from proxy.traffic.hotspots import Hotspot, IncidentKind, find, lately
 from proxy.traffic.incident_lines import Course, Found, Past, Scene, describe, lines_of, past_of
-from proxy.traffic.interval_stats import Client
+from proxy.traffic.labels import Client
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 

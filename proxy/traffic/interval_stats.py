@@ -7,7 +7,6 @@ Counts of keys come from the counters and have bounds (``traffic.merge``). All o
 trace stands for ``weight`` commands, so the sums are unbiased estimates; more traces make them more precise.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -20,151 +19,19 @@ from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.client_figures import CommandOfClient, CommandTimes, EndedConnections, TimeAtRedis
 from proxy.traffic.heaviest import Heaviest
-from proxy.traffic.labels import ClientLabel
+from proxy.traffic.key_figures import KeyFigures, PatternFigures, Volume
+from proxy.traffic.labels import Client, ClientLabel
 from proxy.traffic.latency import Histogram
 from proxy.traffic.merge import combined
 from proxy.traffic.slot_counts import SlotCounts
 from proxy.traffic.trace import Trace
 
 MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS, MOST_TAGS = 400, 200, 200, 100
-MOST_CLIENTS_OF_KEY = 24
 MOST_SLOW = 20
 READS_OF_RUN = 8
 """The number of consecutive reads of single keys that make a run."""
 _SNAPSHOTS = 8
 """The most snapshots of counts that are kept before they are merged."""
-
-Client = tuple[str, ...]
-"""The app, and then a ClientLabel."""
-
-
-@dataclass(slots=True)
-class Volume:
-    """Commands that read and that write, their bytes in and out, and how many found no key.
-
-    `measured` is the number of reads of one key with a traced reply; `missed` of them got a null.
-    """
-
-    reads: int = 0
-    writes: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    measured: int = 0
-    missed: int = 0
-    refused: int = 0
-
-    @property
-    def weight(self) -> int:
-        """All commands."""
-        return self.reads + self.writes
-
-    def add(self, more: "Volume") -> None:
-        """Add the other's figures."""
-        self.reads += more.reads
-        self.writes += more.writes
-        self.bytes_in += more.bytes_in
-        self.bytes_out += more.bytes_out
-        self.measured += more.measured
-        self.missed += more.missed
-        self.refused += more.refused
-
-    def clone(self) -> "Volume":
-        """A copy of the figures."""
-        return Volume(self.reads, self.writes, self.bytes_in, self.bytes_out, self.measured, self.missed, self.refused)
-
-    @classmethod
-    def of(cls, trace: Trace, write: bool, share: int = 1) -> "Volume":
-        """The volume of a trace; with `share` n, the n-th part of its bytes."""
-        weight = trace.weight
-        # Whether the key exists: a write's OK does not tell, nor does the array that MGET answers for all its keys.
-        tells = trace.measured and not trace.failed and not write and len(trace.keys) == 1
-        return cls(
-            reads=0 if write else weight,
-            writes=weight if write else 0,
-            bytes_in=weight * trace.bytes_in // share,
-            bytes_out=weight * trace.bytes_out // share,
-            measured=weight if tells else 0,
-            missed=weight if tells and trace.missed else 0,
-            refused=weight if trace.refused else 0,
-        )
-
-
-@dataclass(slots=True)
-class KeyFigures:
-    """One key: its traffic, and its clients."""
-
-    volume: Volume
-    pattern: str
-    clients: Counter[Client]
-    other_clients: int = 0
-    until: float = 0.0
-    """When it expires, in seconds since the epoch: infinity if it does not expire, 0 if unknown."""
-
-    @property
-    def weight(self) -> int:
-        """Uses of the key."""
-        return self.volume.weight
-
-    def add(self, more: "KeyFigures") -> None:
-        """Add the other's figures."""
-        self.volume.add(more.volume)
-        self.pattern = more.pattern
-        for client, weight in more.clients.items():
-            self.clients[client] += weight
-        self.other_clients += more.other_clients
-        self.until = max(self.until, more.until)
-        if len(self.clients) > 2 * MOST_CLIENTS_OF_KEY:
-            ranked = self.clients.most_common()
-            self.other_clients += sum(weight for _, weight in ranked[MOST_CLIENTS_OF_KEY:])
-            self.clients = Counter(dict(ranked[:MOST_CLIENTS_OF_KEY]))
-
-    def clone(self) -> "KeyFigures":
-        """A copy of the figures."""
-        return KeyFigures(self.volume.clone(), self.pattern, Counter(self.clients), self.other_clients, self.until)
-
-
-@dataclass(slots=True)
-class PatternFigures:
-    """One pattern of keys: an entry of the schema, or a shape."""
-
-    volume: Volume
-    times: Histogram
-    app: str = ""
-    largest: int = 0
-    largest_key: bytes = b""
-    largest_by: Client = ()
-    """Whose command that was."""
-    largest_stored: int = 0
-    """Its bytes at Redis, where its values are stored compressed, else 0."""
-    asked: int = 0
-    """How often Keyrail has asked for the TTL of a key of the pattern."""
-    expiring: int = 0
-    """How often the key had a TTL."""
-    read_in_runs: int = 0
-    """Runs of consecutive reads of single keys (``session.n_plus_one``)."""
-
-    @property
-    def weight(self) -> int:
-        """Uses of its keys."""
-        return self.volume.weight
-
-    def add(self, more: "PatternFigures") -> None:
-        """Add the other's figures."""
-        self.volume.add(more.volume)
-        self.times.merge(more.times)
-        self.app = more.app or self.app
-        if more.largest > self.largest:
-            self.largest, self.largest_key, self.largest_by = more.largest, more.largest_key, more.largest_by
-            self.largest_stored = more.largest_stored
-        self.asked += more.asked
-        self.expiring += more.expiring
-        self.read_in_runs += more.read_in_runs
-
-    def clone(self) -> "PatternFigures":
-        """A copy of the figures."""
-        sizes = self.largest, self.largest_key, self.largest_by, self.largest_stored
-        told = self.asked, self.expiring, self.read_in_runs
-        return PatternFigures(self.volume.clone(), self.times.clone(), self.app, *sizes, *told)
 
 
 @dataclass(slots=True)
@@ -253,10 +120,13 @@ class IntervalStats:
         slots = [slot_of(key) for key in trace.keys]
         if len(slots) > 1 and len(set(slots)) > 1:
             self.crossslot += trace.weight
+        if len(slots) > 1:
+            volumes = {write: Volume.of(trace, write, len(slots)) for write in set(trace.writes)}
+        else:
+            volumes = dict.fromkeys(trace.writes, volume)
         for key, slot, write, pattern in zip(trace.keys, slots, trace.writes, trace.patterns, strict=True):
-            if len(slots) > 1:
-                volume = Volume.of(trace, write, len(slots))
-            self.keys.put(key, KeyFigures(volume, pattern, Counter({client: trace.weight})))
+            volume = volumes[write]
+            self.keys.of(key, KeyFigures).see(volume, pattern, client, trace.weight)
             self._see_pattern(trace, client, key, pattern, volume)
             self.slots.add(slot, trace.weight)
             tag = hashed_part(key)
@@ -264,26 +134,28 @@ class IntervalStats:
                 self.tags.put(tag, volume)
 
     def _see_pattern(self, trace: Trace, client: Client, key: bytes, pattern: str, volume: Volume) -> None:
-        figures = PatternFigures(volume, Histogram(), trace.app)
+        figures = self.patterns.of(pattern, PatternFigures)
+        figures.volume.add(volume)
+        figures.app = trace.app or figures.app
         if trace.measured:
             figures.times.add(trace.at_redis, trace.weight)
         size, stored = max((trace.bytes_in, trace.stored_in), (trace.bytes_out, trace.stored_out))
-        figures.largest, figures.largest_stored = size // len(trace.keys), stored // len(trace.keys)
-        figures.largest_key = key
-        figures.largest_by = client
-        self.patterns.put(pattern, figures)
+        figures.see_largest(size // len(trace.keys), key, client, stored // len(trace.keys))
 
     def see_expiry(self, pattern: str, key: bytes, until: float) -> None:
         """Add that Keyrail has asked for a key's TTL, and when the key expires; infinity means never."""
-        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), asked=1, expiring=int(isfinite(until))))
+        figures = self.patterns.of(pattern, PatternFigures)
+        figures.asked += 1
+        figures.expiring += isfinite(until)
         known = self.keys.found.get(key)
         if known is not None:
             known.until = until
 
     def see_large(self, pattern: str, key: bytes, size: int, client: Client, *, stored: int, schema: bool) -> None:
         """Add that a reply about this key was large, whether or not its command was traced."""
-        figures = PatternFigures(Volume(), Histogram(), client[0], size, key, client, stored)
-        self.patterns.put(pattern, figures)
+        figures = self.patterns.of(pattern, PatternFigures)
+        figures.app = client[0] or figures.app
+        figures.see_largest(size, key, client, stored)
         if schema:
             self.schema.add(pattern)
 
@@ -297,7 +169,7 @@ class IntervalStats:
 
     def see_run(self, pattern: str, weight: int) -> None:
         """Add `weight` runs of reads of this pattern."""
-        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), read_in_runs=weight))
+        self.patterns.of(pattern, PatternFigures).read_in_runs += weight
 
     def _see_slow(self, trace: Trace, client: Client) -> None:
         if len(self.slow) == MOST_SLOW and trace.in_proxy + trace.at_redis <= self.slow[-1].took:

@@ -16,18 +16,11 @@ from proxy.commands.slots import SLOTS, slot_of
 from proxy.traffic.alerts import Hot
 from proxy.traffic.client_ids import id_of, name_of
 from proxy.traffic.hot_keys import HotKey
-from proxy.traffic.interval_stats import (
-    READS_OF_RUN,
-    Client,
-    IntervalStats,
-    KeyFigures,
-    PatternFigures,
-    SlowCommand,
-    Volume,
-)
+from proxy.traffic.interval_stats import READS_OF_RUN, IntervalStats, SlowCommand
+from proxy.traffic.key_figures import KeyFigures, PatternFigures, Volume
 from proxy.traffic.key_past import KeyHistory
 from proxy.traffic.key_text import shown
-from proxy.traffic.labels import moment
+from proxy.traffic.labels import Client, moment
 from proxy.traffic.misuse import ClientFigures, figures_of
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.tag_spread import TagSpread
@@ -195,7 +188,7 @@ def _clients_of(figures: KeyFigures | None, before: frozenset[Client] | None) ->
     if figures is None:
         return {"clients": [], "other_clients": 0.0}
     total = sum(figures.clients.values()) + figures.other_clients
-    ranked = figures.clients.most_common()
+    ranked = figures.ranked_clients()
     shown = [
         {**named(client), "share": round(weight / total, 4), "new": before is not None and client not in before}
         for client, weight in ranked[:_CLIENTS_SHOWN]

@@ -7,7 +7,8 @@ minutes before it in sums of ten seconds.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from proxy.traffic.interval_stats import Client, IntervalStats
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.labels import Client
 from proxy.traffic.time_series import TimeSeries
 
 _SAME_RATE = 0.5

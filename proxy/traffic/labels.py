@@ -6,6 +6,8 @@ UNKNOWN_APP = "unknown"
 
 ClientLabel = tuple[str, ...]
 """A client: user, client name, library, host."""
+Client = tuple[str, ...]
+"""The app, and then a ClientLabel."""
 
 LABEL_FIELDS = ("user", "client_name", "library", "address")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from proxy.traffic.alerts import Misuse
 from proxy.traffic.client_figures import EndedConnections, TimeAtRedis
 from proxy.traffic.client_ids import ClientName, name_of
-from proxy.traffic.interval_stats import Client, IntervalStats
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.labels import Client
 
 KEYS = "KEYS"
 _SHOWN_COMMANDS = 2

@@ -6,8 +6,10 @@ import pytest
 
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.effects import Effect, effect_of
-from proxy.traffic.interval_stats import Client, IntervalStats, KeyFigures, Volume
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.key_figures import KeyFigures, Volume
 from proxy.traffic.key_text import named, shown
+from proxy.traffic.labels import Client
 from proxy.traffic.time_series import TimeSeries
 
 

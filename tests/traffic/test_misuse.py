@@ -17,7 +17,8 @@ from proxy.traffic.alerts import USUAL
 from proxy.traffic.client_ids import id_of, name_of, named
 from proxy.traffic.hotspots import CLIENT_KINDS, IncidentKind
 from proxy.traffic.incidents import Incident, IncidentEvent, Lookout
-from proxy.traffic.interval_stats import Client, IntervalStats
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.labels import Client
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.time_series import TimeSeries

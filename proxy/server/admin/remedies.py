@@ -38,9 +38,8 @@ from proxy.server.remedies import ANY, Remedy, RemedyError, Target
 from proxy.traffic.client_ids import id_of, name_of
 from proxy.traffic.client_ids import named as named_client
 from proxy.traffic.effects import Effect, effect_of, effect_on_clients
-from proxy.traffic.interval_stats import Client
 from proxy.traffic.key_text import named
-from proxy.traffic.labels import moment
+from proxy.traffic.labels import Client, moment
 from proxy.wire.numbers import read_digits
 
 ALL = "all"
