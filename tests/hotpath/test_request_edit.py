@@ -109,5 +109,7 @@ def test_a_chain_does_what_its_edits_do_one_after_the_other(
         assert outcome == 1 or meant == argv
         found = STANDARD.keys.find(ONE_KEY, request) if prefix and len(argv) > 1 else 0
         editor.prefix = prefix if found else b""
-        editor.write(splice, data, request, STANDARD.keys, found)
-        assert splice.take() == encode_command([meant[0], *[editor.prefix + key for key in meant[1:2]], *meant[2:]])
+        editor.write(splice, data, len(b"+be"), request, STANDARD.keys, found)
+        assert splice.take() == b"fore" + encode_command(
+            [meant[0], *[editor.prefix + key for key in meant[1:2]], *meant[2:]]
+        )

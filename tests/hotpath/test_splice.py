@@ -4,7 +4,13 @@ import random
 
 import pytest
 
+from proxy.commands.table import STANDARD
 from proxy.hotpath.upstream.splice import Splice
+from proxy.wire.encode import encode_command
+from proxy.wire.request import COMPLETE, Request, RequestLimits
+
+LIMITS = RequestLimits(1 << 20, 1 << 29, 1 << 29)
+MGET = next(spec.id for spec in STANDARD.specs if spec.name == "MGET")
 
 
 def test_pieces_come_out_in_order_and_once() -> None:
@@ -28,20 +34,36 @@ def test_it_grows_with_what_is_put_and_gives_back_what_is_too_much() -> None:
         assert splice.take() == b"".join(pieces)
 
 
-def test_a_name_gets_its_line_and_prefix_whatever_its_size() -> None:
+def put_prefixed(splice: Splice, names: list[bytes], prefix: bytes, before: bytes = b"") -> None:
+    """Put ``MGET`` of these names, without what is behind the last, into the splice."""
+    request, data = Request(), before + encode_command([b"MGET", *names, b""])
+    assert request.scan(data, len(before), LIMITS) == COMPLETE
+    found = STANDARD.keys.find(MGET, request) - 1
+    rest = splice.put_prefixed(data, 0, request, STANDARD.keys, found, prefix)
+    assert data[rest:] == names[-1] + b"\r\n$0\r\n\r\n"
+
+
+def prefixed(names: list[bytes], prefix: bytes) -> bytes:
+    whole = encode_command([b"MGET", *[prefix + name for name in names], b""])
+    return whole.removesuffix(names[-1] + b"\r\n$0\r\n\r\n")
+
+
+def test_names_get_their_lines_and_prefix_whatever_their_size() -> None:
     splice = Splice()
-    sizes = [0, 1, *(10**digits + off for digits in range(1, 10) for off in (-1, 0, 1)), (1 << 40) + 7]
-    for size in sizes:
-        splice.put_before_name(b"<piece>", 1, 6, size, b"acme:", 5)
-    assert splice.take() == b"".join(b"piece$%d\r\nacme:" % size for size in sizes)
+    sizes = [0, 1, *(10**digits + off for digits in range(1, 6) for off in range(-6, 2))]
+    names = [b"n" * size for size in sizes]
+    for few in (names, *([name] for name in names)):
+        put_prefixed(splice, few, b"acme:", b"before")
+        assert splice.take() == b"before" + prefixed(few, b"acme:")
 
 
 @pytest.mark.parametrize("piece", [16_360, 16_384, 40_000])
-def test_it_grows_before_a_name_too(piece: int) -> None:
+def test_it_grows_before_names_too(piece: int) -> None:
     splice = Splice()
     for most in range(piece - 50, piece, 3):
-        splice.put_before_name(b"x" * most, 0, most, most, b"acme:" * 20, 100)
-        assert splice.take() == b"x" * most + b"$%d\r\n" % most + b"acme:" * 20
+        names = [b"x" * (most // 10), b"x" * (most - most // 10), b"y"]
+        put_prefixed(splice, names, b"acme:" * 20)
+        assert splice.take() == prefixed(names, b"acme:" * 20)
 
 
 def test_names_come_one_after_the_other_behind_what_is_kept() -> None:

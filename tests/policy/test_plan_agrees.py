@@ -326,7 +326,7 @@ def passes(bound: CompiledPolicy, argv: Sequence[bytes]) -> bool:
 def edited_by(bound: CompiledPolicy, argv: Sequence[bytes]) -> list[bytes]:
     """What the plan makes of the request that it has just decided to edit."""
     data, splice = encode_command(list(argv)), Splice()
-    bound.plan.editor.write(splice, data, scanned(data), STANDARD.keys, 0)
+    bound.plan.editor.write(splice, data, 0, scanned(data), STANDARD.keys, 0)
     return scanned(splice.take()).arguments()
 
 

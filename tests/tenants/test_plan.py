@@ -59,7 +59,7 @@ class Tried:
         self.written = b""
         if self.decision in (EDIT, WITH_PREFIX):
             splice = Splice()
-            plan.editor.write(splice, data, request, STANDARD.keys, plan.found)
+            plan.editor.write(splice, data, request.start, request, STANDARD.keys, plan.found)
             self.written = splice.take()
         goes_on = self.decision in (EDIT, WITH_PREFIX)
         self.counted = {each.key for each in counters.harvest(100).key_counts} if goes_on else set()

@@ -155,8 +155,7 @@ class Runs(SplitRuns):
         elif plan.spends:
             config.spender.take(request.end - request.start)
         if decision == EDIT or decision == PREFIX:
-            run.splice.put(p, run.start, request.start)
-            plan.editor.write(run.splice, p, request, config.keys, plan.found)
+            plan.editor.write(run.splice, p, run.start, request, config.keys, plan.found)
             run.start = request.end
         return self._join(run, request.end)
 

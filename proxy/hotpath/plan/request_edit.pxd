@@ -36,10 +36,5 @@ cdef class RequestEditor:
     cdef bint _vary(self, StatedNumber said) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cpdef bint may_prefix(self, KeyFinder keys, Py_ssize_t found) except -1
-    cpdef int write(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
+    cpdef int write(self, Splice splice, const unsigned char *p, Py_ssize_t start, Request request, KeyFinder keys,
                     Py_ssize_t found) except -1
-    @cython.locals(prefix=bytes, added=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t,
-                   index=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t)
-    cdef int _write_prefixed(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
-                             Py_ssize_t found) except -1
-    cdef int _write_rest(self, Splice splice, const unsigned char *p, Request request, Py_ssize_t at) except -1

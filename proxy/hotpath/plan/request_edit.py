@@ -130,51 +130,24 @@ class RequestEditor:
             i += 1
         return found > 0
 
-    def write(self, splice: Splice, p: bytes, request: Request, keys: KeyFinder, found: int) -> int:
-        """Put the changed request behind what is in the splice already; ``keys`` holds as many keys as were ``found``,
-        if there is a prefix to put before them."""
+    def write(self, splice: Splice, p: bytes, start: int, request: Request, keys: KeyFinder, found: int) -> int:
+        """Put what begins at ``start`` and ends with the changed request behind what is in the splice already; ``keys``
+        holds as many keys as were ``found``, if there is a prefix to put before them."""
+        if self.suffix:
+            splice.put(p, start, request.start)
+            splice.put(self.header, 0, len(self.header))
+            start = request.header_end
+        if self.name:
+            splice.put(p, start, request.header_end)
+            splice.put(self.name, 0, len(self.name))
+            start = request.ends[0] + 2
         if len(self.prefix) != 0:
-            return self._write_prefixed(splice, p, request, keys, found)
-        if self.suffix:
-            splice.put(self.header, 0, len(self.header))
-        else:
-            splice.put(p, request.start, request.header_end)
-        if self.name:
-            splice.put(self.name, 0, len(self.name))
-            self._write_rest(splice, p, request, request.ends[0] + 2)
-        else:
-            self._write_rest(splice, p, request, request.header_end)
-        return 0
-
-    def _write_prefixed(self, splice: Splice, p: bytes, request: Request, keys: KeyFinder, found: int) -> int:
-        prefix = self.prefix
-        added = len(prefix)
-        at = request.header_end
-        if self.suffix:
-            splice.put(self.header, 0, len(self.header))
-        else:
-            splice.put(p, request.start, at)
-        if self.name:
-            splice.put(self.name, 0, len(self.name))
-            at = request.ends[0] + 2
-        i = 0
-        while i < found:
-            index = keys.indexes[i]
-            start = request.starts[index]
-            size = request.ends[index] - start + added
-            splice.put_before_name(p, at, request.ends[index - 1] + 2, size, prefix, added)
-            at = start
-            i += 1
-        self._write_rest(splice, p, request, at)
-        return 0
-
-    def _write_rest(self, splice: Splice, p: bytes, request: Request, at: int) -> int:
-        # What stands behind the name and the keys.
+            start = splice.put_prefixed(p, start, request, keys, found, self.prefix)
         if self.number:
-            splice.put(p, at, request.ends[self.number_at - 1] + 2)
+            splice.put(p, start, request.ends[self.number_at - 1] + 2)
             splice.put(self.number, 0, len(self.number))
-            at = request.ends[self.number_at] + 2
-        splice.put(p, at, request.end)
+            start = request.ends[self.number_at] + 2
+        splice.put(p, start, request.end)
         if self.suffix:
             splice.put(self.suffix, 0, len(self.suffix))
         return 0

@@ -5,6 +5,9 @@
 command, and a join.
 """
 
+from proxy.commands.keys import KeyFinder
+from proxy.wire.request import Request
+
 _FIRST_CAPACITY = 16384
 _KEPT_CAPACITY = 1 << 20
 _LONGEST_LINE = 32
@@ -41,47 +44,63 @@ class Splice:
         self.put(p, start, end)
         return 0
 
-    def put(self, p: bytes, start: int, end: int) -> None:
+    def put(self, p: bytes, start: int, end: int) -> int:
         """Add these bytes."""
-        size = end - start
         at = self.size
-        if at + size > self._capacity:
-            self._make(2 * (at + size))
-        if _INTERPRETED:
-            self.target[at : at + size] = p[start:end]
-        else:
-            # C's own, which the .pxd imports: without it, each byte is copied by itself.
-            memcpy(self.target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # not Python's
-        self.size = at + size
-
-    def put_before_name(self, p: bytes, start: int, end: int, size: int, prefix: bytes, added: int) -> int:
-        """Add these bytes, the line in front of a bulk string of ``size`` bytes, and the ``added`` bytes of ``prefix``
-        with which the string begins."""
-        self.put(p, start, end)
-        self._put_line(size)
-        self.put(prefix, 0, added)
+        if at + end - start > self._capacity:
+            self._make(2 * (at + end - start))
+        self.size = self._copy(at, p, start, end)
         return 0
 
-    def _put_line(self, size: int) -> int:
-        # Without an object for the line, or a copy: a tenant's request has one for each key.
-        if self.size + _LONGEST_LINE > self._capacity:
-            self._make(2 * (self.size + _LONGEST_LINE))
+    def put_prefixed(self, p: bytes, start: int, request: Request, keys: KeyFinder, found: int, prefix: bytes) -> int:
+        """Add the bytes from ``start`` on, with ``prefix`` before each of the ``found`` keys of this request, up to the
+        last one; return where that begins."""
+        added = len(prefix)
+        # One check of the capacity for all keys, and no object for any: MGET has many.
+        most = self.size + request.end - start + found * (added + _LONGEST_LINE)
+        if most > self._capacity:
+            self._make(2 * most)
+        name = prefix
+        at = self.size
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            begin = request.starts[index]
+            at = self._copy(at, p, start, request.ends[index - 1] + 2)
+            at = self._line(at, request.ends[index] - begin + added)
+            at = self._copy(at, name, 0, added)
+            start = begin
+            i += 1
+        self.size = at
+        return start
+
+    def _copy(self, at: int, p: bytes, start: int, end: int) -> int:
+        # To a place with enough space behind it; the place behind.
+        if _INTERPRETED:
+            self.target[at : at + end - start] = p[start:end]
+        else:
+            # C's own, which the .pxd imports: without it, each byte is copied by itself.
+            memcpy(self.target + at, p + start, end - start)  # type: ignore[name-defined, operator]  # noqa: F821  # not Python's
+        return at + end - start
+
+    def _line(self, at: int, size: int) -> int:
+        # The line of a bulk string, in the same way.
         digits = 1
         bound = 10
         while size >= bound:
             bound *= 10
             digits += 1
-        at = self.size
         last = at + digits
         self.target[at] = _DOLLAR
         self.target[last + 1] = _CR
         self.target[last + 2] = _LF
-        self.size = last + 3
-        while last > at:
-            self.target[last] = _ZERO + size % 10
+        at = last
+        while digits > 0:
+            self.target[at] = _ZERO + size % 10
             size //= 10
-            last -= 1
-        return 0
+            at -= 1
+            digits -= 1
+        return last + 3
 
     def fill(self, byte: int, count: int) -> None:
         """Add the same byte, so many times."""
