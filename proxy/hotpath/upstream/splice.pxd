@@ -20,7 +20,6 @@ cdef class Splice:
     cdef int _make(self, Py_ssize_t capacity) except -1
     cpdef int cut(self, Py_ssize_t size) except -1
     cpdef int put_behind(self, Py_ssize_t kept, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(at=cython.Py_ssize_t)
     cpdef int put(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(added=cython.Py_ssize_t, most=cython.Py_ssize_t, name="const unsigned char *", at=cython.Py_ssize_t,
                    i=cython.Py_ssize_t, index=cython.Py_ssize_t, begin=cython.Py_ssize_t)

@@ -40,17 +40,15 @@ class Splice:
 
     def put_behind(self, kept: int, p: bytes, start: int, end: int) -> int:
         """Keep the first ``kept`` bytes, and add these behind them."""
-        self.size = kept
-        self.put(p, start, end)
+        if kept + end - start > self._capacity:
+            self.size = kept
+            self._make(2 * (kept + end - start))
+        self.size = self._copy(kept, p, start, end)
         return 0
 
     def put(self, p: bytes, start: int, end: int) -> int:
         """Add these bytes."""
-        at = self.size
-        if at + end - start > self._capacity:
-            self._make(2 * (at + end - start))
-        self.size = self._copy(at, p, start, end)
-        return 0
+        return self.put_behind(self.size, p, start, end)
 
     def put_prefixed(self, p: bytes, start: int, request: Request, keys: KeyFinder, found: int, prefix: bytes) -> int:
         """Add the bytes from ``start`` on, with ``prefix`` before each of the ``found`` keys of this request, up to the
